@@ -29,22 +29,22 @@ from ipu_teach.engine.backend import cupy_module
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.types import Array
 
-# The matrix product runs on four IPUs. Each vertex has a block of 64 x 64 elements of the result,
-# and multiplies 512 elements of each of its rows in one compute set.
+# The matrix product runs on four IPUs. Each vertex computes a block of 64 x 64 elements of the
+# result. In one compute set, it multiplies 512 elements of each row by those of each column.
 MATRIX_IPUS, BLOCK, DEEP = 4, 64, 512
 
-# A tile's part of a picture has 8 x 8 pixels.
+# The width and height, in pixels, of a tile's part of a picture.
 SIDE = 8
 
-# A tuple of the number of IPUs, and the numbers of rows and columns of the grid that all their
-# tiles form.
+# (number of IPUs, rows, columns), where all tiles of all IPUs are arranged in a grid of
+# rows x columns.
 Tiles = tuple[int, int, int]
 
-# For each workload, by name: the two `Work` objects whose times are compared in a row.
+# Maps the name of each workload to the two functions whose times are compared.
 Pairs = dict[str, tuple[Work, Work]]
 
-# The number of rows of a matrix, the number of pictures in a batch, and the tiles of the stencil's
-# picture: 94,208 in all.
+# The number of rows of each matrix, the number of pictures in a batch, and the stencil's grid of
+# tiles: 64 IPUs with 94,208 tiles in all.
 SIZES: tuple[int, int, Tiles] = (4096, 60_000, (64, 256, 368))
 
 
@@ -92,9 +92,10 @@ def large_product(left: Array, right: Array, **how: Any) -> Engine:
 
 
 def _with_cupy(pairs: Callable[..., Pairs]) -> Ratios | str:
-    """Return a function that measures the `pairs` at the sizes `SIZES`, or why CuPy cannot run.
+    """Return a function that measures pairs of workloads, or the reason why CuPy cannot run.
 
-    The function measures wall-clock time, because the processor only waits for the GPU.
+    `pairs` builds the workloads with the sizes `SIZES`. The returned function measures wall-clock
+    time, because the processor only waits for the GPU.
     """
     cupy, reason = cupy_module()
     return (
@@ -118,7 +119,7 @@ def _awaited(cupy: Any, call: Work) -> Work:
 def beside_cupy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
     """Return {workload: (a run of the engine with CuPy, the same computation in plain CuPy)}.
 
-    The functions are to be timed.
+    Both elements of each pair are functions to time.
     """
     left, right = floats(size, size), floats(size, size)
     left_on_device, right_on_device = cupy.asarray(left), cupy.asarray(right)

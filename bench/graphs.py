@@ -93,7 +93,7 @@ def one_by_one(rows: int = 10_000, columns: int = 140) -> Graph:
 
 
 def bare_loop(rows: int = 10_000, columns: int = 140) -> int:
-    """Run the double loop of `one_by_one` without a graph; return the sum of the loop numbers."""
+    """Run the double loop of `one_by_one` without a graph; return the sum of its indices."""
     count, length = 0, columns // PARTS
     for row in range(rows):
         tile = row * TILES // rows
@@ -119,7 +119,7 @@ def analyses(graph: Graph, program: Program) -> Work:
     return analyse
 
 
-# With these numbers of rows, the graphs have 80,000 and 1.1 million vertices.
+# The numbers of matrix rows for which the graphs have 80,000 and 1.1 million vertices.
 SMALL, LARGE = 10_000, 137_500
 
 
@@ -242,13 +242,13 @@ def pod(num_ipus: int) -> None:
     assert report.total_cycles > 0 and report.exchange_bytes_per_tile[0].sum() > 0
 
 
-GATHERS = 100  # The time of a compilation is compared with this many gathers of numpy.
+GATHERS = 100  # The number of numpy gathers with which one compilation is compared.
 # The number of inputs of each vertex.
 INPUTS = 8
 
 
 def irregular() -> tuple[Work, Work]:
-    """Return two functions to time: a compilation, and 100 gathers of numpy.
+    """Return two functions to time: a compilation, and 100 gathers in numpy.
 
     The compiled graph has 100,000 vertices, each of which reads random elements. numpy gathers the
     same elements.
@@ -307,8 +307,8 @@ def first_run() -> Ratios:
 def undefined() -> dict[str, tuple[Work, Work]]:
     """Return {label: (loop with a WriteUndef, loop without it)} as functions to time.
 
-    Each loop runs the same compute set 50 times. The first one declares the output undefined before
-    each execution. A label is the number of elements of each vertex, such as "16 numbers".
+    Each loop runs the same compute set 50 times. The first loop also declares the output undefined
+    before each execution. A label names the number of elements per vertex, such as "16 numbers".
     """
     found: dict[str, tuple[Work, Work]] = {}
     for length in (1, 16, 1000):

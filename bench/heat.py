@@ -26,8 +26,8 @@ from ipu_teach.types import FLOAT, Array
 SIZE, STEPS = 2048, 1000
 # The number of steps in the short run. A step takes as long as in the long run.
 FEW = 50
-# The plate's inner points are divided into DOWN x ACROSS parts. A vertex computes each part, and a
-# tile has WORKERS vertices.
+# The plate's inner points are divided into DOWN x ACROSS parts. Each part is computed by its own
+# vertex, and each tile has WORKERS vertices.
 DOWN, ACROSS, WORKERS = 276, 32, 6
 # In each step, a point keeps 0.6 of its heat, and passes 0.1 to each of its four neighbours.
 KEPT, PASSED = np.float32(0.6), np.float32(0.1)
@@ -46,10 +46,10 @@ class Heat(Vertex):
 
 
 def cut(parts: int) -> list[tuple[slice, slice, slice]]:
-    """Return the slices of `parts` nearly equal parts of the plate along one axis.
+    """Return three slices for each of `parts` nearly equal parts of the plate along one axis.
 
-    For each part they are (slice in which its vertex's result is stored, slice that the vertex
-    reads, slice that it computes).
+    For each part they are (slice stored on the vertex's tile, slice that the vertex reads, slice
+    that the vertex computes).
     """
     found = []
     for begin, end in pairwise(np.linspace(1, SIZE - 1, parts + 1).astype(int).tolist()):

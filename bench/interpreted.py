@@ -4,8 +4,8 @@ This is a separate program, because the interpreter is chosen when Triton is imp
 `TRITON_INTERPRET=1 python -m bench.interpreted` prints, for each workload, the seconds of a part
 and the fraction of the whole that the part is. Results are checked.
 
-A Triton program does the work of a vertex. In w1 it does the work of eight whole rows, because the
-interpreter's time depends on the number of programs and not of elements.
+Each Triton program does the work of one vertex, except that in w1 it handles eight whole rows: the
+interpreter's time depends on the number of programs, not on the number of elements.
 """
 
 import json
@@ -31,7 +31,7 @@ from bench.kernels import (
     pictures_and_labels,
 )
 
-ROWS = 8  # In the workload w1, a Triton program multiplies this many rows of the matrix.
+ROWS = 8  # The number of matrix rows that each Triton program multiplies in the workload w1.
 
 
 def matvec(
@@ -135,7 +135,7 @@ def stencil(x: Any, out: Any, side: tl.constexpr, across: tl.constexpr) -> None:
 
 
 def seconds(kernel: Callable[..., None], programs: int, *arrays: Any, **sizes: float) -> float:
-    """Return the processor time of `programs` Triton programs, after a call with one to warm up."""
+    """Return the processor time of `programs` Triton programs, after one program as a warm-up."""
     started = triton.jit(kernel)
     tensors = [torch.from_numpy(array) for array in arrays]
     started[1,](*tensors, **sizes)
@@ -159,8 +159,8 @@ def _stencil(side: int) -> tuple[float, float]:
 def _step() -> tuple[float, float]:
     """Return (seconds, fraction of the whole) for a part of a step of logistic regression.
 
-    A Triton program has 16 pictures or 16 pixels. The update of the bias is left out: it has 10
-    numbers, compared with 7,840 weights.
+    Each Triton program handles 16 pictures or 16 pixels. The update of the bias is left out because
+    the bias has only 10 elements, compared with 7,840 weights.
     """
     x, labels = pictures_and_labels(SMALL_BATCH)
     weights, bias, deltas = (

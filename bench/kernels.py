@@ -304,7 +304,7 @@ def large_step(pictures: Array, label_values: Array, **how: Any) -> Engine:
     biases = chip.variable("biases", np.zeros((num_blocks, CLASSES)), parts=num_blocks)
     sums = chip.variable("sums", np.zeros((num_groups, PIXELS, CLASSES)))
     # The gradients of all blocks together are far larger than a tile's memory. So each vertex adds
-    # up one piece of the gradients of some of the blocks.
+    # up only one piece of the gradients, and only for a group of the blocks.
     by_piece = partials.reshape(
         (num_groups, num_blocks // num_groups, num_pieces, piece_length)
     ).dim_shuffle([0, 2, 1, 3])
@@ -411,9 +411,9 @@ def pictures(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
 
 
 def collatz() -> tuple[Work, Work]:
-    """Return two functions to time: a codelet whose loops differ in length, and a plain loop.
+    """Return two functions to time: a codelet in the engine, and a plain loop over its vertices.
 
-    The plain loop calls the codelet for each vertex.
+    The codelet's own loop takes a different number of iterations in each vertex.
     """
     numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)
     return _diverging(codelets.Collatz, {"n": (numbers, INT), "out": (np.zeros_like(numbers), INT)})
@@ -447,10 +447,10 @@ def _diverging(
 
 
 def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, Work]:
-    """Return two functions to time: layers that alternate between two chips, and in numpy.
+    """Return two functions to time: layers on two chips in turn, and the same layers in numpy.
 
-    Each tile has `rows` rows of the activations. While one chip computes, the other one loads its
-    next weights from streaming memory.
+    Each tile has `rows` rows of the activations. While one chip computes a layer, the other chip
+    loads the weights of the next layer from streaming memory.
     """
     chip = Chip(2, sync_pattern="SINGLE_PIPELINE")
     graph, initial = chip.graph, floats(TILES, rows, width)

@@ -1,19 +1,18 @@
 """Measure how close the rows of scalar loops can come to their floors: python -m bench.limits
 
 A row of the benchmark compares the engine's time with a floor, the time of a simpler program. Here
-the handwritten loops and the codelets' own code are transformed, so that they do exactly the work
+the handwritten loops and the codelets' own code are transformed so that they do exactly the work
 that any implementation must do. Their time, relative to the floor, is a lower limit of the row.
 
-* s1: the handwritten loops also count cycles (an addition in each block of statements, a number
-  stored for each vertex), check in every iteration of a `while` whether they must stop, save what
-  they overwrite, and run in a thread next to the one that waits.
-* s2: compute() runs on Python's own numbers in memoryviews, without a machine. It counts cycles,
-  and
-  marks the elements that it stores. The result of an operation on numbers from memory is converted
-  to their type: single precision by a store and a load; an integer is compared with the limits of
-  its 32 bits (or masked, where it wraps).
-* s2b: the time to read and parse the code of compute() and to compile the same amount of code, and
-  everything that an Engine does for the same graph with an empty codelet; and then s2.
+* s1: the handwritten loops also count cycles (one addition in each block of statements, one number
+  stored per vertex), check in every iteration of a `while` whether they must stop, and save the
+  values that they overwrite. They run in a thread, and another thread waits for them.
+* s2: compute() runs on plain Python numbers in memoryviews, without a simulated machine. It counts
+  cycles, and marks the elements that it stores. The result of each operation on numbers from
+  memory is converted to their type: a float by a store and a load in single precision. An integer
+  is compared with the limits of 32 bits (or masked, if the codelet's integers wrap).
+* s2b: the time to read, parse and compile the code of compute(), the time of everything that an
+  Engine does for the same graph with an empty codelet, and the time of s2.
 
 The median and the maximum over the codelets are printed, relative to the floor of the row.
 """
@@ -43,8 +42,8 @@ from ipu_teach.graph.vertex import Vertex, run_on
 from ipu_teach.types import FLOAT
 
 WRAPS = ("XorShift",)  # Codelets whose integers wrap when they overflow.
-ROUNDS = 3  # The median of this many measurements is reported.
-SEEN = 5  # The results of the first SEEN vertices are compared with the right ones.
+ROUNDS = 3  # The number of measurements of which the median is reported.
+SEEN = 5  # The number of vertices, from the first one, whose results are compared with right ones.
 
 
 def _lines(text: str) -> list[ast.stmt]:
@@ -86,8 +85,8 @@ class _Counted(ast.NodeTransformer):
 def counted_by_hand() -> dict[type[Vertex], Callable[..., None]]:
     """Return {codelet: handwritten loop}, where the loops also count cycles.
 
-    They have two further parameters: `cycles`, the count of each vertex, and `stop`, which each
-    iteration of a `while` checks.
+    The loops have two further parameters: `cycles` receives the count of each vertex, and `stop` is
+    checked in each iteration of a `while`.
     """
     (by_hand_function,) = _lines(dedent(inspect.getsource(loops.by_hand)))
     assert isinstance(by_hand_function, ast.FunctionDef)
@@ -115,10 +114,10 @@ def _compiled(
     counted_loop: Callable[..., None],
     pool: ThreadPoolExecutor,
 ) -> float:
-    """Return the time ratio of a handwritten loop with the necessary further work to one without.
+    """Return the time of a handwritten loop with the necessary extra work, relative to the loop.
 
-    The further work is to count cycles, to check for a stop, to save what is overwritten, and to
-    run in a thread.
+    The extra work is to count cycles, to check for a stop, to save what is overwritten, and to run
+    in a thread.
     """
     placed = Placed(codelet, MANY, 1472)
     arrays = placed.arrays()
@@ -155,7 +154,7 @@ def _compiled(
 
 
 def compiled() -> dict[str, float]:
-    """Return {codelet: smallest possible ratio} for s1, the benchmark's row of compiled loops."""
+    """Return {codelet name: smallest possible ratio} for s1, the row of compiled loops."""
     counted, pool = counted_by_hand(), ThreadPoolExecutor(1)
     return {
         codelet.__name__: _compiled(codelet, plain_loop, counted[codelet], pool)
@@ -204,7 +203,7 @@ class _Own(_Counted):
         return _lines("return cyc")[0]
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        """Return the assignment, and a statement that marks a stored element of an Output."""
+        """Return the assignment, followed by a mark if it stores an element of an Output."""
         self.generic_visit(node)
         outputs = [
             f"f_{name}"
@@ -227,11 +226,11 @@ class _Own(_Counted):
 
 
 class _Exact(ast.NodeTransformer):
-    """A transformer that converts the result of each operation to its type.
+    """A transformer that converts the result of each operation to its type, float or integer.
 
-    The conversions are statements before the original statement. `kinds` has the type of each name:
-    "f" for single precision, and "i" for an integer of 32 bits. A name without a type is a constant
-    or a loop counter.
+    The conversions are statements before the original statement. `kinds` maps each name to its
+    type: "f" for single precision, and "i" for an integer of 32 bits. A name that is not in
+    `kinds` is a constant or a loop counter.
     """
 
     def __init__(self, codelet: type[Vertex], body: list[ast.stmt]) -> None:
@@ -331,8 +330,8 @@ class _Exact(ast.NodeTransformer):
 def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
     """Return compute() of a codelet as a function that works on plain Python numbers.
 
-    The function returns the count of the codelet. Its parameters are the vertex, the number of the
-    worker (for a MultiVertex only), the fields, and the marks of the Outputs.
+    The function returns the cycles that it counted. Its parameters are the vertex, the number of
+    the worker (for a MultiVertex only), the fields, and the marks of the Outputs' elements.
     """
     (tree,) = _lines(dedent(inspect.getsource(codelet.compute)))
     assert isinstance(tree, ast.FunctionDef)
@@ -365,7 +364,7 @@ def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
 
 
 def _views(array: np.ndarray[Any, Any], depth: int, is_number: bool) -> list[Any]:
-    """Return a field of each vertex as a number, a memoryview, or a list of memoryviews of rows."""
+    """Return a field's value for each vertex: a number, a memoryview, or a list of one per row."""
     if is_number:
         return list(array.tolist())
     rows = array.reshape(len(array), -1) if depth < 2 else array
@@ -373,7 +372,7 @@ def _views(array: np.ndarray[Any, Any], depth: int, is_number: bool) -> list[Any
 
 
 def with_own_numbers(placed: Placed) -> Callable[[], Callable[[], None]]:
-    """Return a function that prepares the loop over all vertices, and returns it.
+    """Return a function that prepares a loop over all vertices and returns the loop as a function.
 
     The results of the first `SEEN` vertices are compared with those of the plain vertex loop.
     """
@@ -446,7 +445,7 @@ def _first(codelet: type[Vertex]) -> float:
 
 
 def by_python() -> dict[str, dict[str, float]]:
-    """Return the smallest possible ratios, measured once, by row and codelet.
+    """Return the smallest possible ratios, measured once, keyed by row and then by codelet.
 
     The row s2 is for runs of loops that are not compiled, and s2b for their first runs.
     """

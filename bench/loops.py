@@ -1,9 +1,9 @@
-"""Codelets that loop over elements, and for each the loop that a person would write for numba.
+"""Codelets that loop over elements, each with the loop that a person would write for numba.
 
-A handwritten loop checks indices (with numba's `boundscheck`), and marks the elements of an Output
-that it stores. Unlike the engine, it counts no cycles. `by_hand()[codelet](number of vertices,
-*fields, *marks)` runs it: the array of a field has a row for each vertex, and each Output has a
-bool array of marks.
+A handwritten loop checks indices (with numba's `boundscheck`), and marks each element of an Output
+when it stores the element. Unlike the engine, it counts no cycles. The call
+`by_hand()[codelet](number of vertices, *fields, *marks)` runs the loop: the array of a field has a
+row for each vertex, and each Output has a bool array of marks.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class SmithWaterman(Vertex):
 
 
 class Shed(Vertex):
-    """Simulates particles that lose the mass above a limit until they are small."""
+    """Simulates particles that lose mass in each step while their mass is above a limit."""
 
     mass: InOut[Vector[FLOAT]]
     limit: Input[FLOAT]
@@ -369,7 +369,7 @@ def _csr(r: np.random.Generator, n: int) -> dict[str, Array]:
     return {"start": start, "col": column, "val": _normal(r, n, 24), "x": _normal(r, n, 9)}
 
 
-# Each codelet has (function that returns its inputs, shape of a vertex's part of each Output).
+# Maps each codelet to (function that returns its inputs, {Output: shape of one vertex's part}).
 CASES: dict[type[Vertex], tuple[Inputs, dict[str, tuple[int, ...]]]] = {
     DotLoop: (lambda r, n: {"a": _normal(r, n, 143), "b": _normal(r, n, 143)}, {"out": ()}),
     BFS: (_bfs, {"changed": ()}),

@@ -18,13 +18,11 @@ Work = Callable[[], object]
 Clock = Callable[[], float]
 Ratios = Callable[[], "Mapping[str, float] | str"]
 
-# In this folder, `python -m bench.…` finds the rows that are separate programs.
+# The project's root folder, in which rows that are separate programs run as `python -m bench.…`.
 ROOT = Path(__file__).resolve().parents[1]
-# In a round, the workload and the code that it is compared with each run for at least this many
-# seconds.
+# The minimum time in a round, in seconds, for which the workload and its floor each run.
 SHORTEST = 0.1
-# In a round, the workload and the code that it is compared with are each called at most this many
-# times.
+# The maximum number of calls in a round of the workload, and also of its floor.
 MOST_CALLS = 20
 
 
@@ -57,8 +55,8 @@ class Row:
 class Result:
     """A measured row: the median ratio as `value`, and the smallest and the largest ratio.
 
-    They are None if nothing was measured. Then `note` has the reason, and `failed` says whether it
-    is an error. `worst` is the ratio of the worst workload, if it has a goal of its own.
+    All three are None if nothing was measured. Then `note` has the reason, and `failed` is True if
+    the reason is an error. `worst` is the ratio of the worst workload, if there is a `worst_goal`.
     """
 
     row: Row
@@ -135,8 +133,8 @@ def _measured(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
 def in_turn(pairs: Mapping[str, tuple[Work, Work]], clock: Clock) -> Callable[[], dict[str, float]]:
     """Return a function that measures one round and returns {name: time ratio}.
 
-    `pairs` has two functions by name. A ratio is the time of the first, divided by that of the
-    second.
+    `pairs` maps each name to two functions. A ratio is the time of the first function, divided by
+    the time of the second.
     """
     repeats = {name: [_repeats(call, clock) for call in pair] for name, pair in pairs.items()}
 

@@ -1,10 +1,10 @@
 """Compare the cost of popops' sorting and selecting with programs of custom codelets.
 
-The figures are ratios of modelled cycles, so they are the same on every machine. The programs order
-distinct keys without NaN, which is less than popops does:
+The figures are ratios of modelled cycles, so they are the same on every machine. The programs only
+order distinct keys without NaN, which is easier than what popops does:
 
-* `first_of`: each of some thousand workers sorts a share and keeps the first k, and a tree of
-  further vertices does the same with several results each.
+* `first_of`: some thousand workers each sort a part of the keys and keep the first k. A tree of
+  further vertices merges these results, several at a time, in the same way.
 * `by_counts`: every key is compared with every other, and placed according to its rank.
 * `by_network`: a bitonic network over the tiles, each step of which is one vector operation.
 """
@@ -81,9 +81,9 @@ class AddCounts(Vertex):
 
 
 class Put(Vertex):
-    """Stores the keys whose ranks are from `begin` on in `out`, in order of rank.
+    """Stores keys in `out`, in order of rank; the first element of `out` has the rank `begin`.
 
-    `out` is 0 at the ranks of keys that another vertex has.
+    An element of `out` is 0 if another vertex has the key of this rank.
     """
 
     ranks: Input[Vector[INT]]
@@ -101,7 +101,7 @@ class Put(Vertex):
 
 
 class AddKeys(Vertex):
-    """Stores the sum of each column in `out`; at most one number of a column is not 0."""
+    """Stores the sum of each column in `out`; each column has at most one number other than 0."""
 
     parts: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[FLOAT]]
@@ -219,8 +219,8 @@ def first_of(n: int, k: int, vertices: tuple[int, ...]) -> int:
 def by_counts(n: int, queries: int, blocks: int, slots: int) -> int:
     """Return the cycles of sorting `n` keys by comparing each key with all.
 
-    The keys that are ranked are divided into `queries` parts, the keys that they are compared with
-    into `blocks` parts, and the places of the result into `slots` parts.
+    All keys are ranked, divided into `queries` parts, by comparison with all keys, divided into
+    `blocks` parts. The result is divided into `slots` parts.
     """
     program = Program(n)
     graph, x = program.graph, program.x
@@ -339,7 +339,7 @@ def by_network(n: int, chunks: int) -> int:
     return program.cycles(concat([sides[current][chunk] for chunk in range(chunks)], 0))
 
 
-# For each (n, k): the number of vertices, blocks or chunks that was the cheapest of all that were
+# Maps each (n, k) to the cheapest program, of all numbers of vertices, blocks or chunks that were
 # tried.
 PROGRAMS: dict[tuple[int, int], Callable[[], int]] = {
     (1_000, 1): lambda: first_of(1_000, 1, (71, 8)),

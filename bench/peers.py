@@ -1,8 +1,8 @@
 """Compare the tile engine with other ways to run tile kernels: `python3 run.py bench --peers`.
 
-The other programs, the peers, run a small part of each workload, because they would not finish all
-of it. Their time is divided by the fraction that the part is. Numba and Triton are in the extra
-`bench`. A row says so if its peer is not installed.
+The other programs, the peers, run only a small part of each workload, because the whole workload
+would take them too long. Their time is divided by the part's fraction of the workload. Numba and
+Triton are in the extra `bench`. If a peer is not installed, its row reports this.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OURS: dict[str, Callable[[], Work]] = {
 CALLS = 5
 EXTRA = "python -m pip install -e '.[bench]'"
 
-# For each workload: (the seconds that the measured part takes, the part's fraction of the whole
+# Maps each workload to (the seconds that the measured part takes, the part's fraction of the whole
 # workload).
 Parts = dict[str, tuple[float, float]]
 

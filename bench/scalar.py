@@ -1,4 +1,4 @@
-"""Measure scalar loops in codelets, compared with handwritten loops, and one very long vertex.
+"""Measure scalar loops in codelets, and one very long vertex, compared with plainer loops.
 
 Compiled loops are compared with handwritten loops for numba, and uncompiled loops with a bare
 Python loop.
@@ -38,8 +38,8 @@ from ipu_teach.types import Array
 # each.
 MANY, FEW = 20_000, 78
 T = TypeVar("T")
-CALLS = 5  # A measurement is the quickest of this many calls.
-WARM = 0.5  # The engine runs for this many seconds before it is measured.
+CALLS = 5  # The number of calls in a measurement, of which the quickest counts.
+WARM = 0.5  # How long the engine runs before it is measured, in seconds.
 NO_NUMBA = "numba is not installed"
 LONG = """
 import json, sys, time
@@ -80,7 +80,7 @@ print(json.dumps([first, time.perf_counter() - begin]))
 class Placed:
     """A graph with `count` vertices of a codelet, distributed over the tiles of a chip.
 
-    `values` has the values of all fields, and `given` those of the Inputs and InOuts.
+    `values` maps all fields to their values, and `given` only the Inputs and InOuts.
     """
 
     def __init__(self, codelet: type[Vertex], count: int, tiles: int) -> None:
@@ -221,10 +221,9 @@ def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
 
 
 def without_numba() -> dict[str, dict[str, float]]:
-    """Return the ratios of the rows s2 and s2b in one round, by row and codelet.
+    """Return the ratios of the rows s2 and s2b in one round, keyed by row and then by codelet.
 
-    The ratios are the two results of `_by_python`, that of a run (s2) and that of a first run
-    (s2b).
+    `_by_python` measures both: the time of a run (s2) and the time of a first run (s2b).
     """
     ratios_by_codelet = {codelet.__name__: _by_python(codelet) for codelet in CASES}
     return {
@@ -281,8 +280,9 @@ def _in_a_process(number: int) -> dict[str, dict[str, float]]:
 def _long() -> Ratios | str:
     """Return a function that measures the row s3, or the reason why there is none.
 
-    It measures the first run of a very long vertex, relative to numba's import and compilation with
-    two runs. Each measurement has a process and a cache folder of its own.
+    The row compares the first run of a very long vertex with two runs of the compiled vertex, whose
+    time includes numba's import and the compilation. Each measurement has a process and a cache
+    folder of its own.
     """
     if not numba_is_here():
         return NO_NUMBA

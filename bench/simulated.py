@@ -1,8 +1,8 @@
 """Run parts of the workloads in Numba's CUDA simulator.
 
-This is a program of its own, because the simulator is chosen when Numba is imported.
-`NUMBA_ENABLE_CUDASIM=1 python -m bench.simulated` prints, for each workload, how many seconds a
-part of it takes and which share of the whole the part is. It checks the results.
+This is a separate program, because the simulator is chosen when Numba is imported.
+`NUMBA_ENABLE_CUDASIM=1 python -m bench.simulated` prints, for each workload, the seconds that a
+part of the workload takes, and the part's fraction of the whole. It checks the results.
 """
 
 from __future__ import annotations
@@ -133,12 +133,12 @@ def seconds(kernel: Callable[..., None], *arrays: Array, threads: int = 0) -> fl
     return time.process_time() - begin_time
 
 
-# The measured part of a step has 1 / PART of the pictures, and 1 / PART of the pixels.
+# The measured part of a step handles 1 / PART of the pictures, and 1 / PART of the pixels.
 PART = 16
 
 
 def _step() -> tuple[float, float]:
-    """Return how many seconds a part of logistic regression takes, and its share of the whole.
+    """Return (seconds, fraction of the whole) for a part of logistic regression.
 
     The part is a sixteenth of one of the `SMALL_STEPS` steps: the deltas of some pictures, and the
     update of some weights by all pictures. It does not update the biases, which are only 10
@@ -181,7 +181,7 @@ def _step() -> tuple[float, float]:
 
 
 def parts() -> dict[str, tuple[float, float]]:
-    """Return, by workload, how many seconds a part of it takes and its share of the whole."""
+    """Return {workload: (seconds of a part, fraction of the whole that the part is)}."""
     rows, num_columns, num_elements, side = 128, 143, 2048, 40
     a, b, out = floats(rows, num_columns), floats(num_columns), np.zeros(rows, np.float32)
     found_parts = {"w1b": (seconds(dot, a, b, out), rows * num_columns / 10_000_000)}

@@ -36,7 +36,7 @@ class Symbol:
 class Table:
     """An array without numbers, which records reads and writes.
 
-    For each element it has the vertices that read it, and what each vertex wrote into it.
+    It lists, for each element, the vertices that read it, and what each vertex wrote into it.
     """
 
     name: str

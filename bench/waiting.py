@@ -38,7 +38,7 @@ def add_after_mat_mul(size: int = 1024) -> tuple[Work, Work]:
 def reductions(rows: int = 1174, columns: int = 64) -> tuple[Work, Work]:
     """Return two functions to time, which build a reduction of a matrix with one row on each tile.
 
-    The first reduces each row as a tensor of its own, and the second the matrix as a whole.
+    The first reduces each row as a separate tensor, the second the whole matrix at once.
     """
 
     def build(many: bool) -> None:
@@ -98,8 +98,8 @@ def mappings() -> tuple[Work, Work]:
 def slices() -> tuple[Work, Work]:
     """Return two functions to time, which add 17,664 vertices; each vertex reads a slice.
 
-    The first takes the slices from a 3-D tensor and flattens them. The second takes slices with as
-    many numbers from a 2-D tensor.
+    The first takes the slices from a 3-D tensor and flattens them. The second takes slices of the
+    same size from a 2-D tensor.
     """
 
     def build(rank: int) -> None:
@@ -125,8 +125,8 @@ def slices() -> tuple[Work, Work]:
 def neighbourhoods(count: int = 9_900, fewest: int = 3, most: int = 12) -> tuple[Work, Work]:
     """Return two functions to time: loading a graph, and running 10 steps of it.
 
-    Each of its `count` vertices reads the elements of its own neighbours. Their number differs
-    between vertices, from `fewest` to `most`.
+    Each of the graph's `count` vertices reads the elements of its neighbours. A vertex has from
+    `fewest` to `most` neighbours.
     """
     chip, generator = Chip(), source()
     x, weights, out = (

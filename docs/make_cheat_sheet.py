@@ -158,7 +158,7 @@ def upper_first(text: str) -> str:
 
 
 def sizes(*names: str) -> str:
-    """Return the bytes of an element of each of the dtypes `names`, as text."""
+    """Return the bytes per element of the dtypes called `names`, as text."""
     return ", ".join(f"{name} {getattr(ipu_teach, name).size}" for name in names)
 
 

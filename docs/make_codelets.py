@@ -21,14 +21,14 @@ from scalar_vertices import VertexRows, codelet_and_values  # noqa: E402
 
 from ipu_teach.engine.scalar import run as scalar_run  # noqa: E402
 
-# Each codelet runs with this many vertices.
+# The number of vertices with which each codelet runs.
 VERTICES = 5
 NAMES = [name for name in students.CASES if name != "Racy"]
 COLUMNS = ("runs as", "plain loop", "batch or CPython", "numba")
 
 
 def row(name: str, *ways: str) -> dict[str, str]:
-    """Return {column: cell} for a codelet: how it runs, and its cycles in each of `ways` to run it.
+    """Return {column: cell} for a codelet: how it runs, and its cycles in each way in `ways`.
 
     A cell is a dash if the codelet cannot run in that way.
     """

@@ -1,7 +1,7 @@
 """Write the links that need the public address of the repository: python docs/make_links.py
 
-The address is `tool.ipu-teach.address` in pyproject.toml, and may be empty. It decides about four
-things:
+The address is `tool.ipu-teach.address` in pyproject.toml, and may be empty. Four things depend on
+it:
 
 * the links at the top of README: without an address, README's first commands build the site instead
 * the address in CITATION.cff
@@ -51,7 +51,7 @@ def website(public: str) -> str:
 
 
 def project_urls(public: str) -> dict[str, str]:
-    """Return the project's links by their titles, as a package index shows them; {} without one."""
+    """Return {title: link} as a package index shows them; {} without a public address."""
     if not public:
         return {}
     return {
@@ -82,7 +82,7 @@ def absolute(public: str, version: str, text: str) -> str:
 
 
 def links(public: str) -> str:
-    """Return a line of Markdown with the README's links, for a public address; "" without one.
+    """Return a line of Markdown with the README's links; "" without a public address.
 
     The links lead to the website, and to services that open lesson 00 in a kernel.
 

@@ -28,8 +28,8 @@ def cells(*values: str) -> str:
 def functions() -> Iterator[str]:
     """Yield table rows: numpy's functions and their cycles, the cheapest first.
 
-    The cycles are for as many elements as the 64-bit data path processes at once: 2 FLOAT or 4
-    HALF.
+    The cycles are for the number of elements that the 64-bit data path processes at once: 2 FLOAT
+    or 4 HALF.
     """
     yield cells("numpy", "PopLibs' operation", "2 FLOAT", "4 HALF")
     yield "|---|---|---|---|"
@@ -45,7 +45,7 @@ def functions() -> Iterator[str]:
 def constants() -> Iterator[str]:
     """Yield table rows: the constants of a machine, with their sources.
 
-    If a preset has another value than ipu2, it has its own row.
+    If a preset's value differs from the one of ipu2, the preset has its own row.
     """
     yield cells("constant", "machine", "value", "unit", "rests on", "source")
     yield "|---|---|---|---|---|---|"

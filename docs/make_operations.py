@@ -18,7 +18,7 @@ from ipu_teach.frontends import ir  # noqa: E402
 from ipu_teach.frontends.ir.rows import no_gradients  # noqa: E402
 
 OPENING, CLOSING = "<!-- table -->\n", "<!-- end of table -->"
-MOST = 3  # The table shows at most this many shapes of an operation.
+MOST = 3  # The maximum number of shapes of an operation that the table shows.
 
 
 def gradient(graph: ir.Ir, op: ir.Op) -> str:
@@ -29,7 +29,7 @@ def gradient(graph: ir.Ir, op: ir.Op) -> str:
     if gradient_rule is no_gradients:
         return "0"
     if op.attrs.get("reverse"):
-        return ""  # A scan in reverse order has a gradient only if its steps have gradients.
+        return ""  # A reversed scan has a gradient only if the operations of its steps have one.
     gradient_graph = graph.but(ops=[])
     gradient_rule(gradient_graph, op, *(ir.Value(v.shape, v.dtype, "g") for v in op.outs))
     kinds = list(dict.fromkeys(added.kind for added in gradient_graph.ops))

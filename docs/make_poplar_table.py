@@ -146,7 +146,7 @@ def signature(path: str) -> str:
 
 
 def _called(cls: type) -> bool:
-    """Return whether users create objects of the class themselves, with arguments to show."""
+    """Return whether users create objects of the class themselves, by calls with arguments."""
     declared_bases = (ipu_teach.Vertex, ipu_teach.types.DType, BaseException, enum.Enum)
     has_constructor = cls.__init__ is not object.__init__ and not issubclass(cls, declared_bases)
     return has_constructor and cls.__name__ not in MADE_BY_THE_KIT

@@ -30,10 +30,11 @@ from marks import write_between  # noqa: E402
 from ipu_teach.errors import ModelError  # noqa: E402
 from ipu_teach.frontends.pytorch import advice, capture  # noqa: E402
 
-LIMIT = 4  # samples of each operation, variant and dtype
-SHOWN = 3  # reasons in a row
-MODULE = "Calls"  # the class of the module that `torch_samples` makes of a sample
-# The subjects, each with the operations whose names match its pattern in full. The first counts.
+LIMIT = 4  # The number of samples of each operation, variant and dtype.
+SHOWN = 3  # The maximum number of reasons in a table row.
+MODULE = "Calls"  # The class of the module into which `torch_samples` turns a sample.
+# Maps each subject to a pattern that matches the whole name of its operations. If several patterns
+# match a name, the first one counts.
 SUBJECTS = {
     "random numbers": r".*dropout.*|rand.*|bernoulli|multinomial|normal|cauchy|exponential|"
     r"geometric|log_normal|uniform|.*rrelu|.*fractional_max_pool.*",
@@ -69,8 +70,9 @@ SUBJECTS = {
     r"sum_to_size",
     "elementwise arithmetic": r".*",
 }
-INTERNAL = r"_(?!_).*|jiterator.*|torch\..*|slice|.*_backward"  # no names for users
-TENSOR = ("cauchy", "exponential", "geometric", "log_normal", "uniform")  # x.cauchy_()
+INTERNAL = r"_(?!_).*|jiterator.*|torch\..*|slice|.*_backward"  # Names that users do not call.
+# Operations that exist only as in-place methods, such as x.cauchy_().
+TENSOR = ("cauchy", "exponential", "geometric", "log_normal", "uniform")
 
 
 def public(name: str) -> str:
@@ -87,7 +89,7 @@ def public(name: str) -> str:
 
 
 def table_names() -> dict[str, list[str]]:
-    """Return the other names of each operation in torch's table, by its public name."""
+    """Return {public name: other names} for the operations in torch's table."""
     names: dict[str, list[str]] = {}
     for operation in torch_samples.operations():
         if not re.fullmatch(INTERNAL, operation.name):
@@ -97,7 +99,7 @@ def table_names() -> dict[str, list[str]]:
 
 
 def without_seeds() -> None:
-    """Let torch's samples of random numbers leave the seed alone, as a module must."""
+    """Prevent torch's samples of random operations from setting the seed, as a module must not."""
     torch_samples.operations()  # This call imports the module of the samples.
     from torch.testing._internal import common_methods_invocations as samples
 
@@ -105,25 +107,25 @@ def without_seeds() -> None:
 
 
 def refusal(sample: Any) -> list[str]:
-    """Return the sentence and the next step with which the kit refuses a sample; [] if it runs."""
+    """Return the message and the next step with which the kit refuses a sample; [] if it runs."""
     for has_gradients in (False, True):
         module = torch_samples.Calls([sample], has_gradients)
         try:
             if has_gradients and not torch_samples.by_torch(module, None)[1]:
                 break
-        except Exception:  # torch has no gradient for this sample
+        except Exception:  # torch cannot compute a gradient for this sample.
             break
         try:
             capture.capture_module(module, tuple(module.inputs), {}, (), has_gradients)
         except ModelError as error:
             return texts(error)
-        except Exception:  # an error of torch, which is not a refusal
+        except Exception:  # An error of torch is not a refusal.
             break
     return []
 
 
 def drawn_samples(number: int, dtype: Any) -> list[Any]:
-    """Return the samples of an operation. Those that change their first tensor change a copy."""
+    """Return the samples of an operation. Samples that work in place change a copy of the input."""
     operation = torch_samples.operations()[number]
     chosen = torch_samples.samples(operation, dtype, LIMIT)
     if operation.name in TENSOR or operation.variant_test_name == "in_place":
@@ -153,7 +155,7 @@ def judged(number: int) -> tuple[str, dict[str, list[int]], list[list[Any]]]:
             raise AssertionError("\n".join(outcome.differences))
         kind = str(dtype).removeprefix("torch.")
         refused = [(sample, texts(error)) for sample, error in outcome.refusals]
-        if outcome.undetermined:  # values are not compared, but the samples may still be refused
+        if outcome.undetermined:  # Such values are not compared, but the kit may refuse the sample.
             refused += [(s, text) for s in chosen if (text := refusal(s))]
             outcome.undetermined -= len(refused) - outcome.refused
             outcome.refused = len(refused)
@@ -165,7 +167,7 @@ def judged(number: int) -> tuple[str, dict[str, list[int]], list[list[Any]]]:
 
 
 def merged(refusals: list[list[Any]]) -> list[list[Any]]:
-    """Return the first refusal of each dtype and reason, with the number of equal ones in front."""
+    """Return [number of equal refusals, *first refusal] for each dtype and reason."""
     first: dict[Any, list[Any]] = {}
     for refused in refusals:
         key = refused[1], limit(refused[3], set()), general(refused[4])
@@ -174,7 +176,7 @@ def merged(refusals: list[list[Any]]) -> list[list[Any]]:
 
 
 def measured(numbers: list[int]) -> dict[str, Any]:
-    """Return the results of operations of torch's table, by public name."""
+    """Return {public name: results} for the operations with these numbers in torch's table."""
     results: dict[str, Any] = {}
     with ProcessPoolExecutor() as pool:
         for name, counts, refusals in pool.map(judged, numbers):
@@ -221,14 +223,14 @@ def limit(text: str, kinds: set[str]) -> str:
 
 
 def general(step: str) -> str:
-    """Return a next step for the page, without the numbers of the sample."""
+    """Return the next step as the page shows it, without the numbers of the sample."""
     step = re.sub(rf" See {re.escape(advice.PAGE)}, row .*$", "", step)
     step = step.replace(" of the page", " below")
     return re.sub(r"(?<![\w.*])-?\d+ to -?\d+", "n to m", step) if "use indices" in step else step
 
 
 def reasons(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the limits of a row and the next step for each, the most frequent first."""
+    """Return the (limit, next step) pairs of an operation, the most frequent first."""
     kinds: dict[tuple[str, str], set[str]] = {}
     number: Counter[tuple[str, str]] = Counter()
     for count, _, kind, _, text, step in row["refusals"]:
@@ -325,7 +327,7 @@ def store(results: dict[str, Any]) -> None:
 
 
 def changed_refusals(results: dict[str, Any], step: int) -> list[str]:
-    """Return the operations that are refused with another text today; look at each `step`-th."""
+    """Return the operations whose refusal has another text today; test every `step`-th one."""
     without_seeds()
     changed = []
     for name, row in [item for item in results.items() if item[1]["refusals"]][::step]:
@@ -351,7 +353,7 @@ def main() -> int:
 
 
 def check(step: int = 1) -> int:
-    """Print what is stale, and return the exit status. Capture each `step`-th refused operation."""
+    """Print what is stale and return the exit status; test every `step`-th refused operation."""
     results = stored()
     page = PAGE.read_text(encoding="utf-8")
     problems = [f"the table {m} differs" for m, t in tables(results).items() if t not in page]

@@ -40,13 +40,13 @@ from validation.networks import RESNETS, Images, resnet  # noqa: E402
 IPUS = (1, 2, 4, 8, 16, 32, 64)
 # The number of tiles of a small IPU: an eighth of those of a full one.
 EIGHTH = 184
-# For each number of tiles per IPU: the (rows, columns) of their grid.
+# Maps each number of tiles per IPU to the (rows, columns) of their grid.
 BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}
-SIDE = 64  # On one IPU, each tile has SIDE x SIDE points of the plate.
-PART = 32  # If the plate grows with the IPUs, each tile has PART x PART points.
+SIDE = 64  # The side of a tile's block of the plate on one IPU, in points.
+PART = 32  # The same, for a plate that grows with the number of IPUs.
 # The product is [ROWS, INNER] x [INNER, INNER].
 ROWS, INNER = 1024, 512
-EACH = 256  # If the product grows with the IPUs, each IPU has this many rows.
+EACH = 256  # The number of rows of each IPU if the product grows with the number of IPUs.
 NAMES = {
     "compute": "compute",
     "exchange": "exchange",
@@ -143,7 +143,7 @@ def found(
 def row(report: Report, first: Report, grows: bool) -> str:
     """Return a table row for a report; `first` is the report of the same program on one IPU.
 
-    `grows` says that the work grows with the number of IPUs.
+    `grows` is True if the work grows with the number of IPUs.
     """
     share_by_name = {name: report.proportions[part] for part, name in NAMES.items()}
     gain = first.total_cycles / report.total_cycles
@@ -230,7 +230,7 @@ def _published_cycles(run: Images, estimate: Estimate) -> float:
 
 
 def training_picture(runs: Runs) -> View:
-    """Return a picture: images per second and IPU, as published and as estimated."""
+    """Return a picture of the images per second per IPU, published and estimated."""
     width, height, top = 652.0, 190.0, 2400
     estimated = [round(estimate.throughput / run.replicas) for run, estimate in runs]
     published = [round(run.published / run.replicas) for run, _ in runs]

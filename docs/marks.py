@@ -16,6 +16,6 @@ def with_part(page_text: str, name: str, content: str) -> str:
 
 
 def write_between(page: Path, name: str, content: str) -> None:
-    """Replace the part `name` of the file `page` by `content`."""
+    """Replace the part `name` of the file `page` with `content`."""
     text = page.read_text(encoding="utf-8")
     page.write_text(with_part(text, name, content), encoding="utf-8")

@@ -30,7 +30,7 @@ from ipu_teach._support.places import NOT_KEPT, bundled, checkout, not_kept, pro
 from ipu_teach.errors import IPUTeachError, LessonError
 from ipu_teach.report import command as report_command
 
-STOPPED = 130  # A shell reports this exit status for a program that Ctrl-C ended.
+STOPPED = 130  # The exit status that a shell reports for a program that Ctrl-C ended.
 
 
 def golden(words: Sequence[str]) -> int:
@@ -47,7 +47,10 @@ def golden(words: Sequence[str]) -> int:
 
 
 def estimate(words: Sequence[str]) -> int:
-    """Print how long a stored network takes; return the exit status. The import is slow."""
+    """Print how long a stored network takes; return the exit status.
+
+    The import is inside this function because it is slow.
+    """
     from ipu_teach.estimate import command
 
     return command.main(words)
@@ -56,7 +59,7 @@ def estimate(words: Sequence[str]) -> int:
 def build_parser() -> argparse.ArgumentParser:
     """Return the argument parser with every subcommand and its help.
 
-    In the parsed arguments, `do` is the function of the subcommand. It takes these arguments.
+    In the parsed arguments, `do` is the function that runs the subcommand: call `do(arguments)`.
     """
     parser = argparse.ArgumentParser(prog=program())
     parser.add_argument("--version", action="version", version=f"ipu-teach {__version__}")

@@ -18,16 +18,17 @@ from ipu_teach.errors import DatasetError, LessonError
 
 # A row is (verdict, subject, details). The verdict is "ok", "note" or "FIX".
 DoctorRow = tuple[str, str, str]
-# The course runs without these packages. The texts are added to the note that one is missing.
+# The packages without which the course still runs, each with the end of the note that it is
+# missing.
 SPARED = {"numba": "; loops over elements run slower without it"}
-# The wheels at this address have no GPU libraries. Those libraries would take 5 GB.
+# The address of wheels without GPU libraries, which would take 5 GB.
 TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"
 
 
 def check_home() -> DoctorRow:
     """Check whether the programs that `ipu-teach lab` starts can store files in the home folder.
 
-    Programs that cannot do so store them in the work folder.
+    Programs that cannot use the home folder store their files in the work folder.
     """
     moved = [name for name, folder in homes() if folder == folder_in_work(name)]
     if moved:

@@ -72,13 +72,14 @@ SCRIPTS = {
     "size": "tests/size.py",
     "language": "tests/language.py",
 }
-BARE = ("size", "language")  # These jobs run on any Python, without an environment.
-# The extra in pyproject.toml that a job needs in addition to the lessons' packages. run.py installs
-# it into .venv before the job first runs, if one of these modules is missing.
+BARE = ("size", "language")  # The jobs that run on any Python, without an environment.
 TEST_TOOLS = (
     *("pytest", "xdist", "coverage", "nbval", "hypothesis", "ml_dtypes"),
     *("mypy", "ruff", "yaml", "scipy", "hatchling"),
 )
+# Maps a job to (extra, modules): the extra in pyproject.toml that the job needs in addition to the
+# lessons' packages. run.py installs the extra into .venv before the job first runs, if one of these
+# modules is missing.
 EXTRAS: dict[str, tuple[str, Sequence[str]]] = {
     "site": ("docs", ("sphinx", "myst_nb", "pydata_sphinx_theme")),
     **dict.fromkeys(

@@ -32,9 +32,9 @@ def homes() -> Iterator[tuple[str, Path]]:
 
 
 def move_in() -> None:
-    """Change where programs store files: in the work folder, if they cannot use the home folder.
+    """Let programs store files in the work folder if they cannot store them in the home folder.
 
-    It sets environment variables of this process.
+    This sets environment variables of this process.
     """
     if os.path.expanduser("~") == "~":  # This user has no home folder.
         os.environ["HOME"] = str(work_path())

@@ -5,10 +5,11 @@ Start with the lessons (`python3 run.py`), or with the program in README, which 
     from ipu_teach import Engine, Graph, IPUModel, Vertex, Input, Output, Vector, FLOAT
     from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
-To read how the kit works, begin with `tiny.py`, the machine in one file; docs/inside.md goes on.
+To read how the kit works, begin with `tiny.py`, which contains a complete small machine in one
+file. Then continue with docs/inside.md.
 
-The names are those of `_api.py`. Python loads `_api.py` when a program first uses one of the names,
-so `from ipu_teach import tiny` loads numpy and nothing else.
+The public names of this package are those of `_api.py`. Python loads `_api.py` when a program first
+uses one of the names, so `from ipu_teach import tiny` loads numpy and nothing else.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ else:  # Type checkers do not see this function, so they report unknown names.
     from importlib.util import find_spec
 
     def __getattr__(name: str) -> Any:
-        """Return a public name, or a module of this package, and load it if need be."""
+        """Return a public name or a module of this package, and import it if necessary."""
         if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         is_module = find_spec(f"{__name__}.{name}") is not None

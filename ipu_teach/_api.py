@@ -1,4 +1,4 @@
-"""The public names of `ipu_teach`, which loads this module when the first of them is used."""
+"""The public names of `ipu_teach`. The package loads this module when a name is first used."""
 
 from ipu_teach import program
 from ipu_teach.cost.lines import Observed

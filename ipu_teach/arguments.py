@@ -1,20 +1,21 @@
-"""Checks of arguments, which are read from the annotations and run before the body of a call.
+"""Check the arguments of calls against their annotations, before the body of the function runs.
 
     check_calls(globals(), refuse)  # the last line of a module: its public functions and classes
 
     def pool(x: Value, kernel: Sequence[Count], kind: Annotated[str, Among(("max", "avg"))]): ...
 
-The annotations of a function are read when it is first called. An annotation may be a class, `int`,
-`float`, `bool`, `str`, `type[DType]` or a `Literal`; a union, a sequence, an iterable or a mapping
-of these; or `Annotated` with a marker of this module. Arguments with any other annotation, such as
-`Any`, are not checked.
+The annotations of a function are read when it is first called. The following annotations are
+checked: a class, `int`, `float`, `bool`, `str`, `type[DType]` and `Literal`; a union, sequence,
+iterable or mapping of these; and `Annotated` with a marker from this module. Arguments with any
+other annotation, such as `Any`, are not checked.
 
 - `int` accepts Python's and numpy's integers below 2**63, but not True and False.
 - `float` accepts real numbers that are finite in single precision. `Extended` also accepts
   infinities.
 - A sequence is a list, a tuple, a range or an array of one dimension. Sets, and objects that can be
   read only once, are not accepted.
-- For `Iterable` and `Collection`, an iterator is read once, into a list.
+- If the annotation is `Iterable` or `Collection`, an iterator is accepted, and read once into a
+  list.
 """
 
 from __future__ import annotations
@@ -46,19 +47,19 @@ import numpy as np
 from ipu_teach.errors import IPUTeachError, did_you_mean, shown
 
 # The annotation of a parameter, such as `int`, `list[int]` or `Annotated[...]`. Annotations have no
-# common class except `object`.
+# common base class except `object`.
 Hint: TypeAlias = Any
-# The value of an argument may be any object: a check decides whether it is accepted.
+# An argument may be any object, because a check decides whether it is accepted.
 Argument: TypeAlias = Any
 Function: TypeAlias = Callable[..., Any]
 Predicate: TypeAlias = Callable[[Argument], bool]
 Kept = TypeVar("Kept", bound=type)
 Call = TypeVar("Call", bound=Function)
-# A function of a parameter's name and annotation that returns whether to check the parameter.
+# A function that returns whether to check a parameter, called with its name and annotation.
 Choice: TypeAlias = Callable[[str, Hint], bool]
-# A function that builds an error from a sentence and advice.
+# A function that builds an error, called with a sentence and the advice.
 Refusal: TypeAlias = Callable[[str, str], IPUTeachError]
-FLAG = bool, np.bool_  # The types of a flag. Other values, such as 1 or "yes", are refused.
+FLAG = bool, np.bool_  # The types of a flag; values of other types, such as 1, are refused.
 WORDS = "give True or False."
 WHOLE = (int, np.integer)
 REAL = (int, float, np.integer, np.floating)
@@ -69,7 +70,7 @@ NONE = type(None)
 
 
 class Between(NamedTuple):
-    """A marker for a number from `least` to `most`.
+    """A marker in annotations: the number must be from `least` to `most`.
 
     With `is_open`, the number must be less than `most`. With `is_above`, it must be greater than
     `least`.
@@ -95,9 +96,10 @@ class Between(NamedTuple):
 
 
 class Among:
-    """A marker for one of the texts `names`.
+    """A marker in annotations: the value must be one of the strings `names`.
 
-    `names` may be a function that returns the texts, for a table that grows.
+    `names` may also be a function that returns the strings, for a table to which strings are added
+    later.
     """
 
     def __init__(self, names: Collection[str] | Callable[[], Collection[str]]) -> None:
@@ -105,14 +107,14 @@ class Among:
 
     @property
     def names(self) -> Collection[str]:
-        """The accepted texts."""
+        """The accepted strings."""
         return self._names() if callable(self._names) else self._names
 
 
 class Taken(NamedTuple):
-    """A marker for a value for which `accepts` returns True.
+    """A marker in annotations: the value must be one for which `accepts` returns True.
 
-    `advice` is the advice of the error for any other value, such as "give a finite number.".
+    `advice` is the next step in the error about any other value, such as "give a finite number.".
     """
 
     accepts: Predicate
@@ -130,11 +132,12 @@ Extended = Annotated[
 
 
 class Kind(NamedTuple):
-    """A check of an argument: the values that an annotation accepts, and the advice for others.
+    """The check that belongs to an annotation: which values it accepts, and the advice for others.
 
-    `accepts(value)` returns whether a value is accepted. Values whose type is in `quick` are always
-    accepted, without a call of `accepts`. `advice(value)` returns the next step for the error about
-    a refused value. If `listed` is True, an iterator is read into a list before the check.
+    `accepts(value)` returns whether a value is accepted. A value whose type is in `quick` is
+    accepted at once, without a call of `accepts`. `advice(value)` returns the next step for the
+    error about a refused value. If `listed` is True, an iterator is read into a list before the
+    check.
     """
 
     quick: frozenset[type]
@@ -144,7 +147,7 @@ class Kind(NamedTuple):
 
 
 def is_whole(value: Argument) -> bool:
-    """Return whether a value is an integer between -2**63 and 2**63, and not True or False."""
+    """Return whether a value is an integer (not a bool) between -2**63 and 2**63, both excluded."""
     return (
         isinstance(value, WHOLE) and not isinstance(value, bool) and bool(-BEYOND < value < BEYOND)
     )
@@ -155,7 +158,7 @@ def _is_real(value: Argument) -> TypeGuard[float]:
 
 
 def is_finite(value: Argument) -> bool:
-    """Return whether a value is a real number, not a bool, and finite in single precision."""
+    """Return whether a value is a real number (not a bool) that is finite in single precision."""
     return _is_real(value) and isfinite(value) and bool(abs(value) <= LARGEST)
 
 
@@ -198,10 +201,10 @@ ADVICE: dict[type, str] = {}
 
 
 def advised(advice: str) -> Callable[[Kept], Kept]:
-    """Return a class decorator that sets the next step in errors about a wrong argument.
+    """Return a class decorator that sets the advice in errors about wrong arguments.
 
-    Errors about parameters whose annotation is the decorated class have `advice` as their next
-    step.
+    If the annotation of a parameter is the decorated class, `advice` is the next step in errors
+    about this parameter.
     """
 
     def known(kind: Kept) -> Kept:
@@ -212,10 +215,10 @@ def advised(advice: str) -> Callable[[Kept], Kept]:
 
 
 def kind_of(hint: Hint) -> Kind | None:
-    """Return the check for an annotation, or None if such annotations are not checked."""
+    """Return the check that belongs to an annotation; None if such annotations are not checked."""
     try:
         return _kind_of(hint)
-    # A hint such as a Literal that contains a list cannot be hashed.
+    # Some annotations cannot be hashed, such as a Literal that contains a list.
     except TypeError:
         return None
 
@@ -257,7 +260,7 @@ def _class(base: Hint) -> Kind | None:
     if not isinstance(base, type):
         return None
     advice = f"give a class of {base.__name__}."
-    # The class DType cannot be imported for a comparison, because its module imports this module.
+    # The class is recognised by its name, because the module of DType imports this module.
     if base.__name__ == "DType":
         advice = "give a dtype of the kit, as FLOAT."
     return _plain((), lambda value: isinstance(value, type) and issubclass(value, base), advice)
@@ -309,8 +312,8 @@ def _union(kinds: list[Kind | None]) -> Kind | None:
 def _elements(element: Hint) -> tuple[Predicate, str]:
     """Return `(accepts, description)` for the elements of a list, tuple or dict.
 
-    `accepts(value)` returns whether one element fits the annotation `element`. `description` is a
-    noun phrase for several elements in errors, such as "values, each a number".
+    `accepts(value)` returns whether an element fits the annotation `element`. `description` is a
+    noun phrase for all elements, used in error messages, such as "values, each a number".
     """
     kind = kind_of(element)
     if kind is None:
@@ -320,7 +323,7 @@ def _elements(element: Hint) -> tuple[Predicate, str]:
 
 
 def _listed(value: Argument) -> Argument:
-    """Return a one-dimensional array of real numbers as a list; anything else unchanged."""
+    """Return a one-dimensional array of real numbers as a list, and any other value unchanged."""
     is_row = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf"
     return value.tolist() if is_row else value
 
@@ -358,8 +361,8 @@ def _iterable(element: Hint) -> Kind:
         if isinstance(value, (str, bytes)) or not isinstance(value, abc.Iterable):
             return False
         if isinstance(value, abc.Iterator):
-            # Checking the elements would use up the iterator. `checked` reads iterator
-            # arguments into lists first.
+            # Checking the elements would use up the iterator. In a checked call, lists have already
+            # replaced the iterators.
             return True
         value = _listed(value)
         return not isinstance(value, np.ndarray) and all(map(accepts, value))
@@ -385,7 +388,7 @@ def _mapping(key: Hint, element: Hint) -> Kind:
 def check(call: str, name: str, value: Argument, hint: Hint, refuse: Refusal) -> None:
     """Raise the error that `refuse` builds if the annotation `hint` does not accept `value`.
 
-    `call` is the name of the function, and `name` that of the parameter.
+    `call` is the name of the function, and `name` is the name of the parameter.
     """
     kind = kind_of(hint)
     if kind is not None and type(value) not in kind.quick and not kind.accepts(value):
@@ -393,12 +396,12 @@ def check(call: str, name: str, value: Argument, hint: Hint, refuse: Refusal) ->
 
 
 def refusal(call: str, name: str, value: Argument, kind: Kind, refuse: Refusal) -> IPUTeachError:
-    """Return the error that `refuse` builds for an argument that `kind` does not accept."""
+    """Return the error that `refuse` builds for an argument that the check `kind` refuses."""
     return refuse(f"{call}() was given {shown(value)} as {name}.", kind.advice(value))
 
 
 def hints_of(function: Function) -> dict[str, Hint]:
-    """Return the annotations of a function by parameter, without those that cannot be evaluated."""
+    """Return a function's annotations by parameter; those that cannot be evaluated are left out."""
     resolved: dict[str, Hint] = {}
     function = inspect.unwrap(function)
     module_globals = getattr(function, "__globals__", {})
@@ -406,18 +409,18 @@ def hints_of(function: Function) -> dict[str, Hint]:
     for name, hint in getattr(function, "__annotations__", {}).items():
         try:
             resolved[name] = eval(hint, namespace) if isinstance(hint, str) else hint
-        except Exception:  # The annotation has a name that only type checkers see.
+        except Exception:  # The annotation contains a name that only type checkers see.
             continue
     return resolved
 
 
 class _Plan(NamedTuple):
-    """The checks of the arguments of one function: a `Kind` for each parameter that is checked.
+    """How to check the arguments of one function, with a `Kind` for each checked parameter.
 
     - `places` has (position, name, kind) for each checked parameter that may be passed by position.
     - `end` is the number of all parameters that may be passed by position, checked or not.
     - `rest` is (name, kind) of `*args`, or None if `*args` is not checked.
-    - `names` maps the checked parameters that may be passed by name to their kinds.
+    - `names` maps each checked parameter that may be passed by name to its kind.
     - `others` is the kind of the values of `**kwargs`, or None if they are not checked.
     - `is_listed` is True if any of these kinds has `listed`.
     """
@@ -470,10 +473,10 @@ _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 
 
 def checked(refuse: Refusal, only: Choice | None = None) -> Callable[[Call], Call]:
-    """Return a decorator: the decorated function checks its arguments before its body runs.
+    """Return a decorator that makes a function check its arguments before its body runs.
 
     `refuse(sentence, advice)` builds the error. `only(parameter, annotation)` returns whether to
-    check a parameter; without `only`, all parameters are checked.
+    check a parameter. If `only` is None, all parameters are checked.
     """
 
     def decorated(function: Call) -> Call:
@@ -534,7 +537,7 @@ def is_flag(_: str, hint: Hint) -> bool:
 
 
 def _title(function: Function, args: tuple[Argument, ...]) -> str:
-    """Return the name of a call for errors.
+    """Return the name of a call, used in error messages.
 
     For a constructor or `__call__`, it is the name of the class.
     """
@@ -545,9 +548,9 @@ def _title(function: Function, args: tuple[Argument, ...]) -> str:
 def _read_iterators(
     plan: _Plan, args: tuple[Argument, ...], kwargs: dict[str, Argument]
 ) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
-    """Return `(args, kwargs)`, in which lists replace the iterators that must be read.
+    """Return `(args, kwargs)` with lists in place of iterators.
 
-    An iterator is read if the kind of its parameter has `listed`.
+    An iterator is replaced only if the kind of its parameter has `listed`.
     """
 
     def read(kind: Kind | None, value: Argument) -> Argument:
@@ -560,7 +563,7 @@ def _read_iterators(
 
 
 def check_class(member: type, refuse: Refusal) -> None:
-    """Make a class check the arguments of its public methods, its constructor and `__call__`."""
+    """Make the public methods, the constructor and `__call__` of a class check their arguments."""
     for name, method in list(vars(member).items()):
         if name.startswith("_") and name not in ("__init__", "__call__"):
             continue
@@ -571,10 +574,10 @@ def check_class(member: type, refuse: Refusal) -> None:
 
 
 def check_calls(module: dict[str, Any], refuse: Refusal, without: Collection[str] = ()) -> None:
-    """Make a module's public functions and its classes' public methods check their arguments.
+    """Make the public functions and classes of a module check their arguments.
 
-    `module` is `globals()`, and the call is the last line of the module. `without` has the names of
-    functions and classes that are not checked.
+    `module` is `globals()`: the last line of a module calls this function. `without` has the names
+    of functions and classes that are not checked.
     """
     for name, member in list(module.items()):
         if name in without or getattr(member, "__module__", "") != module["__name__"]:

@@ -7,14 +7,14 @@ program can use either without a change.
 
 Design choices:
 
-* The first folder that has MNIST is used, and `IPU_TEACH_DATA` comes first. A folder with only the
-  test set of MNIST is also used: its first 8,000 images become the training set, and its last 2,000
-  the test set.
-* Files on disk are checked for format and size, but not by md5, as users may have unpacked or
-  repacked them. A download is checked by md5 before the file gets its final name.
-* Without a connection to the network, `mnist()` prints a line and returns the digits of the kit. If
-  a server answers with an error or with wrong bytes, or stops answering, it raises an error, as the
-  user can do something about that.
+* The first folder that has MNIST is used, and `IPU_TEACH_DATA` comes first. A folder that has only
+  the test set of MNIST is also used: the first 8,000 images become the training set, and the last
+  2,000 the test set.
+* For files on disk, the format and the size are checked, but not the md5, because users may have
+  unpacked or repacked them. For a download, the md5 is checked before the file gets its final name.
+* Without a connection to the network, `mnist()` prints a line and returns the digits of the kit.
+  But if a server answers with an error or with wrong bytes, or stops answering, `mnist()` raises an
+  error, because the user can fix that.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ The server is the mirror that torchvision uses.
 TIMEOUT = 20.0
 """The number of seconds without data after which a download counts as stalled."""
 
-# The md5 of each packed file, from torchvision's list. The training set is downloaded first.
-# Otherwise an interrupted download could leave a folder with only the test set, and that set would
-# then be split.
+# The md5 of each packed file, from torchvision's list. The training set is downloaded first. If the
+# test set came first, an interrupted download could leave a folder with only the test set, and the
+# next call would split that set into two.
 _MD5 = {
     "train-images-idx3-ubyte": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
     "train-labels-idx1-ubyte": "d53e105ee54ea40749a09fcbcd1e9432",
@@ -99,7 +99,7 @@ class Dataset:
     test_images:   uint8, shape (m, 28, 28)
     test_labels:   uint8, shape (m,)
 
-    Each call of `digits` or `mnist` returns new arrays, which the caller may change.
+    Each call of `digits` or `mnist` returns new arrays, so the caller may change them.
     """
 
     name: str
@@ -142,13 +142,14 @@ def digits() -> Dataset:
     file stores the split into two sets. Both sets have nearly the same proportion of each class
     (see datasets/SOURCE.md).
 
-    The images are scaled from 8x8 by bilinear interpolation, with the outer edges aligned. It uses
-    only integers, so every machine computes the same bytes. Along each axis, pixel i of 28 is at
-    position p / 14 of the original, where p = 4i - 5, clipped to 0 and 98. With q = p div 14 and r
-    = p mod 14, the weights of its neighbours q and q + 1 are 14 - r and r. In two dimensions, a
-    pixel has four neighbours, whose weights are products of these and add up to 196. Let S be the
-    weighted sum of the four, at most 16 * 196 = 3136. Then the pixel is (255 * S + 1568) div 3136,
-    which is 255 S / 3136 rounded half up.
+    The images are scaled from 8x8 by bilinear interpolation, with the outer edges aligned. The
+    interpolation uses only integers, so every machine computes the same bytes. Along each axis,
+    pixel i of 28 is at position p / 14 of the original, where p = 4i - 5, clipped to 0 and 98. With
+    q = p div 14 and r = p mod 14, the original pixels q and q + 1 are the neighbours, with the
+    weights 14 - r and r. In two dimensions, a pixel has four neighbours. Their weights are products
+    of the weights along the two axes, and add up to 196. Let S be the weighted sum of the four, at
+    most 16 * 196 = 3136. Then the pixel is (255 * S + 1568) div 3136, which is 255 S / 3136 rounded
+    half up.
 
     Raises DatasetError if the file is missing or damaged.
     """
@@ -181,8 +182,8 @@ def digits() -> Dataset:
 def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
     """Return the array `name` of the digits, after a check against its entry in `_DIGITS`.
 
-    The header is checked before the values are read, as it may be damaged. Raises `ValueError` if
-    the array does not match.
+    The header is checked before the values are read, because it may be damaged. Raises `ValueError`
+    if the array does not match its entry.
     """
     dtype_code, shape, maximum = _DIGITS[name]
     dtype = np.dtype(dtype_code)
@@ -228,14 +229,14 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
     `.gz`). They are read from `$IPU_TEACH_DATA/mnist`, or else from the cache folder. The cache
     folder is `$XDG_CACHE_HOME/ipu_teach/mnist`. Without that variable it is
     `~/.cache/ipu_teach/mnist`, on macOS `~/Library/Caches/ipu_teach/mnist`, and on Windows
-    `%LOCALAPPDATA%/ipu_teach/mnist`. If a folder has only the test set, a line is printed, and the
-    set is split: the first 8,000 images are for training and the last 2,000 for testing.
+    `%LOCALAPPDATA%/ipu_teach/mnist`. If a folder has only the test set, `mnist` prints a line and
+    splits the set: the first 8,000 images are for training and the last 2,000 for testing.
 
     If neither folder has the files, they are downloaded into the cache folder (about 11 MB), with a
     progress bar. They come from the address in `IPU_TEACH_MNIST_URL`, or else from `DEFAULT_URL`.
     An interrupted download continues where it stopped, if the server supports that. `timeout` is
-    the number of seconds for which a server may be silent. Without a connection, a line is printed
-    and `digits()` is returned. With `download=False` nothing is downloaded.
+    the maximum number of seconds without data from the server. Without a network connection,
+    `mnist` prints a line and returns `digits()`. With `download=False` nothing is downloaded.
 
     Raises DatasetError
 
@@ -282,7 +283,7 @@ def _folders() -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Return the folder in which this system's programs keep data that they can download again."""
+    """Return the user's cache folder, for data that can be downloaded again."""
     xdg = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG standard says that a relative path must be ignored.
     if xdg and Path(xdg).is_absolute():
@@ -302,9 +303,9 @@ def cache_folder() -> Path:
 
 
 def _find(folder: Path) -> dict[str, Path]:
-    """Return the paths of the files of MNIST that are in `folder`, by name without `.gz`.
+    """Return the paths of the MNIST files in `folder`, keyed by their names without `.gz`.
 
-    A packed file takes precedence, as it has a checksum.
+    A packed file takes precedence over an unpacked one, because it has a checksum.
     """
     path_by_stem = {}
     for stem in _MD5:
@@ -384,12 +385,12 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     "The MNIST database", 1998.
 
     The result is a new uint8 array of the shape in the header. Memory is allocated only for data
-    that are in the file, even if the header claims a larger size.
+    that really are in the file, even if the header claims more.
 
     Raises DatasetError, which names the file,
 
     - if it is missing, empty, cut short or damaged, or named .gz but not packed;
-    - if it is longer than its header says, or larger than 1 GiB by its header;
+    - if it is longer than its header says, or if its header claims more than 1 GiB;
     - if it is not an IDX file, or of another dtype.
     """
     file = Path(path)
@@ -502,7 +503,7 @@ class _OfflineError(Exception):
 
 
 class _DroppedError(Exception):
-    """The transfer ended early; another attempt may continue it."""
+    """The transfer ended early, and another attempt may continue it."""
 
 
 def _base_url() -> str:
@@ -524,7 +525,7 @@ def _base_url() -> str:
 
 
 def _download(url: str, final_path: Path, md5: str, timeout: float) -> None:
-    """Download `url` to `final_path`; the file gets this name when it is complete and checked."""
+    """Download `url` to `final_path`, a name that the file gets once it is complete and checked."""
     try:
         final_path.parent.mkdir(parents=True, exist_ok=True)
         part_path = _claim(final_path, timeout)
@@ -532,7 +533,8 @@ def _download(url: str, final_path: Path, md5: str, timeout: float) -> None:
             _fill(url, part_path, md5, timeout)
             os.replace(part_path, final_path)
         finally:
-            # If an error or an interrupt left a partial file, rename it for a later call.
+            # If an error or an interrupt leaves a partial file, rename the file, so that a later
+            # call can continue it.
             with contextlib.suppress(OSError):
                 os.replace(part_path, final_path.with_name(f"{final_path.name}.part"))
     except OSError as error:
@@ -546,10 +548,10 @@ def _download(url: str, final_path: Path, md5: str, timeout: float) -> None:
 def _claim(final_path: Path, timeout: float) -> Path:
     """Return a path for partial data that only this call uses.
 
-    If an earlier download was not finished, its file is renamed to that path. If two programs
-    download at the same time, only one of them can rename the earlier file. A running download
-    writes at least once in `timeout` seconds, so a file that is older than twice that time was
-    abandoned.
+    If an earlier download was not finished, its partial file is renamed to this path. If two
+    programs download at the same time, only one of them can rename the earlier file. A running
+    download writes at least once in `timeout` seconds, so a file that is older than twice that time
+    was abandoned.
     """
     part_path = final_path.with_name(f"{final_path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     for old_path in sorted(final_path.parent.glob(f"{final_path.name}.*part")):
@@ -574,8 +576,8 @@ def _fill(url: str, part_path: Path, md5: str, timeout: float) -> None:
     last_problem = ""
     for _ in range(_ATTEMPTS):
         is_resumed = part_path.exists() and part_path.stat().st_size > 0
-        # The partial file of an earlier call may be complete, if the call was interrupted before it
-        # renamed the file.
+        # The partial file may already be complete, if an earlier call was interrupted between the
+        # end of the download and the renaming.
         if is_resumed and _md5(part_path) == md5:
             return
         try:
@@ -614,7 +616,7 @@ def _md5(path: Path) -> str:
 def _fetch(url: str, part_path: Path, timeout: float) -> None:
     """Send one request for the rest of the file `url`, and append it to the file `part_path`.
 
-    If the server does not support that, `part_path` is written from its beginning. Raises
+    If the server cannot send only the rest, `part_path` is written again from its beginning. Raises
     `_OfflineError`, `_DroppedError` or, if another attempt is useless, `DatasetError`.
     """
     num_bytes = part_path.stat().st_size if part_path.exists() else 0
@@ -692,12 +694,12 @@ def _receive(
             if not chunk:
                 break
             file.write(chunk)
-            # The time of the last write shows other programs that this download is running.
+            # Each write updates the file's modification time, which shows other programs that this
+            # download is still running.
             file.flush()
             num_bytes += len(chunk)
             bar.update(len(chunk))
-            # No file of MNIST is this long, so the download is ended. The check of the md5 then
-            # fails.
+            # No file of MNIST is this long, so end the download. The md5 check will then fail.
             if num_bytes > _LARGEST_DOWNLOAD:
                 return
     if total_bytes is not None and num_bytes < total_bytes:

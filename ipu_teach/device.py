@@ -1,4 +1,4 @@
-"""Simulated devices: `IPUModel` describes one, and a `DeviceManager` has a pool of them."""
+"""Simulated devices. `IPUModel` describes a device, and a `DeviceManager` has a pool of devices."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class TargetType(Enum):
 class Device(WithoutSome):
     """A simulated machine on which an Engine is loaded.
 
-    `target` describes the machine, and `id` is unique in the process. Only one program at a time
-    can attach a device of a `DeviceManager`, as with hardware. A device that
+    `target` describes the machine, and `id` is unique in the process. As with hardware, a device of
+    a `DeviceManager` must be attached, and only one program at a time can attach it. A device that
     `IPUModel.create_device` returns need not be attached. Raises `InvalidMachineModelError` if
     `target` is not a target.
     """
@@ -51,13 +51,13 @@ class Device(WithoutSome):
 
     @classmethod
     def create_cpu_device(cls) -> Device:
-        """Return a device of one tile with one worker and 1 TB of memory, to check values only."""
+        """Return a device of one tile, one worker and 1 TB of memory, only for checking results."""
         target = make_target(tiles_per_ipu=1, num_worker_contexts=1, memory_bytes_per_tile=2**40)
         return cls(target, TargetType.CPU)
 
     @classmethod
     def create_simulator_device(cls, target: Target) -> Device:
-        """Return a device with the target `target`; in this kit every device is simulated."""
+        """Return a device with the target `target`. In this kit, every device is simulated."""
         return cls(target)
 
     def attach(self) -> bool:
@@ -75,9 +75,9 @@ class Device(WithoutSome):
         """Return a device with fewer tiles.
 
         `tiles` is the number of tiles on each IPU. For a single IPU, `tiles` may also be a list of
-        different tile numbers, of which only the length matters, because all tiles are equal. The
-        tiles of the new device are numbered from 0. Raises `InvalidMachineModelError` if the device
-        does not have such tiles.
+        different tile numbers. Only the length of the list matters, because all tiles are equal.
+        The tiles of the new device are numbered from 0. Raises `InvalidMachineModelError` if this
+        device does not have these tiles.
         """
         tiles_per_ipu = self.target.tiles_per_ipu
         is_single_ipu = self.target.num_ipus == 1
@@ -128,8 +128,8 @@ class Device(WithoutSome):
 class DeviceManager(WithoutSome):
     """A pool of simulated devices with 1, 2, 4, 8 and 16 IPUs, one of each.
 
-    Programs select and attach the devices as they would hardware. `get_devices` adds a device with
-    another number of IPUs to the pool when a program first asks for it.
+    Programs select and attach these devices in the same way as hardware. When a program first asks
+    `get_devices` for another number of IPUs, a device with this number is added to the pool.
     """
 
     def __init__(self, version: str = "ipu2") -> None:
@@ -206,9 +206,9 @@ class IPUModel:
     machine, or `num_ipus` of them, which must be a power of two. Without `machine`, a model may
     have any number of IPUs, which are joined by a ladder of links.
 
-    A device computes the values that the machine would compute; its time is modelled. Later changes
-    of the model do not change a device that it has created. Raises `InvalidMachineModelError` for
-    an unknown field, or a value that no machine has.
+    A device computes the same values as the machine, but its times are modelled. Later changes to
+    the model do not affect devices that it has already created. Raises `InvalidMachineModelError`
+    for an unknown field, or a value that no machine has.
     """
 
     target: Target

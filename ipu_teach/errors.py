@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 LONGEST = 80  # The maximum number of characters of a value that an error quotes.
-# This matches a line break in the text of an error if the next line continues the sentence.
+# A pattern for a line break in an error message after which the same sentence continues.
 _GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")
 _LABEL = re.compile(r"\n +(where|line|next): +")
 
@@ -52,8 +52,8 @@ def shown(value: object) -> str:
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return "did you mean …? " with the most similar of the `known` names, or "".
 
-    Names with a similarity below `cutoff` are ignored. Similarities are from 0 to 1, as difflib
-    computes them. Case and underscores do not count.
+    Names whose similarity to `name` is below `cutoff` are ignored. difflib computes the
+    similarities, from 0 to 1, without regard to case and underscores.
     """
     known_by_key = {known_name.replace("_", "").lower(): known_name for known_name in known}
     key = name.replace("_", "").lower() if isinstance(name, str) else ""
@@ -68,15 +68,16 @@ class IPUTeachError(Exception):
     element, tile), `line` is the line of the user's program, and `next_step` is the advice. All of
     them appear in `str(error)`.
 
-    Write an error of several lines as it is printed, indented like the code around it:
+    Write an error of several lines as one string, in the form in which it is printed, with the
+    indentation of the code around it:
 
         raise PoplarIndexError(f"""sub_sample() was given the stride {shown(stride)}.
             where: {self!r}
             next:  use a whole number of 1 or more.""")
 
     A line that does not begin with `where:`, `line:` or `next:` continues the line before it. Use
-    the keyword arguments for a text that is computed, or that quotes several lines. If any of them
-    is used, `tried` is not split at these words.
+    the keyword arguments for a string that is computed, or that quotes several lines. If any
+    keyword argument is used, `tried` is not split at `where:`, `line:` and `next:`.
     '''
 
     def __init__(self, tried: str, *, where: str = "", line: str = "", next_step: str = "") -> None:
@@ -126,7 +127,7 @@ class ModelLoadError(ModelError):
 
 
 class DatasetError(IPUTeachError):
-    """A data file is missing, damaged or not the expected one, or its download failed."""
+    """A data file is missing or damaged, has unexpected contents, or could not be downloaded."""
 
 
 class LessonError(IPUTeachError):
@@ -138,11 +139,11 @@ class UnknownExerciseError(LessonError):
 
 
 class AnswerKindError(LessonError):
-    """check() or predict() got an object of another kind than the exercise asks for."""
+    """check() or predict() got an object of the wrong kind for the exercise."""
 
 
 class LessonSourceError(LessonError):
-    """The source of a lesson cannot be used: a gap has no end, or names no exercise."""
+    """The source of a lesson is invalid: a gap for an answer has no end, or names no exercise."""
 
 
 class GraphObjectCreationError(PoplarError):
@@ -154,7 +155,7 @@ class TensorCreationError(PoplarError):
 
 
 class PoplarIndexError(PoplarError, IndexError):
-    """An index is outside its bounds: of a tensor, a table or the tiles, for example."""
+    """An index is out of bounds, for example of a tensor, a table or the tiles."""
 
 
 class PoplarTypeError(PoplarError, TypeError):
@@ -166,7 +167,7 @@ class DeviceValueError(PoplarError, TypeError):
 
 
 class TensorMetadataError(PoplarError):
-    """The metadata (format and scale) of an 8-bit float is missing, superfluous or out of range."""
+    """The metadata (format and scale) of an 8-bit float is missing, not needed or out of range."""
 
 
 class UnknownVertexTypeError(PoplarError):
@@ -174,7 +175,7 @@ class UnknownVertexTypeError(PoplarError):
 
 
 class GraphObjectLoadError(PoplarError):
-    """Codelets could not be loaded: the module failed or has none, or a name is in use."""
+    """Codelets could not be loaded: their module failed or has no codelets, or a name is in use."""
 
 
 class FileLoadError(GraphObjectLoadError):
@@ -188,7 +189,7 @@ class ParseError(GraphObjectLoadError):
 class NoSizeSpecifiedError(PoplarError):
     """The length of a Vector field was needed, but nothing has set it yet.
 
-    The field is a Vector of the vertex's state, or a list of regions that are connected one by one.
+    The field is a Vector of the vertex's state, or a list whose regions are connected one by one.
     """
 
 
@@ -228,7 +229,7 @@ class GraphMemoryAllocationError(PoplarError):
     report: Any = None
 
     def why(self) -> Any:
-        """Return the chain of causes that `report.why(error)` returns.
+        """Return `report.why(error)`: the chain of causes of this error.
 
         Raises `InvalidOptionError` if there is no report.
         """
@@ -245,9 +246,9 @@ class HostMemoryWarning(IPUTeachError, UserWarning):
 
 
 class MatrixWarning(IPUTeachError, UserWarning):
-    """A codelet passed a matrix with a NaN to np.linalg, or one without symmetry to `cholesky`.
+    """A codelet passed a matrix with a NaN to np.linalg, or an asymmetric matrix to `cholesky`.
 
-    This is a warning, as numpy nevertheless returns a result.
+    This is a warning rather than an error, because numpy returns a result in both cases.
     """
 
 
@@ -256,7 +257,7 @@ class GraphReplicationError(PoplarError):
 
 
 class InvalidMachineModelError(PoplarError):
-    """An IPUModel has no such field, or no machine has the given value."""
+    """An IPUModel has no field of the given name, or no machine has the given value for a field."""
 
 
 class UnknownMachineFieldError(InvalidMachineModelError, AttributeError):
@@ -272,7 +273,7 @@ class MissingPerfEstimateError(PoplarError):
 
 
 class StreamConnectionError(PoplarError):
-    """A stream is not connected, has no data left, or got data of the wrong size."""
+    """A stream is not connected, has no more data, or got data of the wrong size."""
 
 
 class TensorIOStateError(PoplarError):
@@ -280,7 +281,7 @@ class TensorIOStateError(PoplarError):
 
 
 class VertexDefinitionError(PoplarError):
-    """A vertex class is declared or used in an impossible way."""
+    """A vertex class is declared or used in a way that is not possible."""
 
 
 class CodeletError(PoplarError):
@@ -292,13 +293,13 @@ class UndeclaredNameError(CodeletError, AttributeError):
 
 
 class ApplicationRuntimeError(PoplarError):
-    """The program stopped the run, for example by an Abort or a Switch without a fitting case."""
+    """The program stopped the run, for example by an Abort or a Switch without a matching case."""
 
 
 class FloatingPointTrapError(ApplicationRuntimeError):
     """An invalid operation, a division by zero or an overflow stopped the run.
 
-    The engine's options choose which of these stop a run.
+    The engine's options select which of these three stop a run.
     """
 
 
@@ -327,20 +328,21 @@ def missing(
 ) -> AttributeError:
     """Return the error for an attribute `name` that `owner` does not have.
 
-    `instead` maps names that only Poplar has to advice, and `known` lists the attributes of
-    `owner`.
+    `instead` maps each name that exists only in Poplar to advice, and `known` lists the attributes
+    of `owner`.
     """
     if name in instead:
         return NotOfferedError(
             f"{owner}.{name} is not offered by this kit.", next_step=f"use instead: {instead[name]}"
         )
-    # Python and Jupyter look for many private names, and expect an AttributeError of Python.
+    # Python and Jupyter look up many private names, and expect a plain AttributeError if there is
+    # none.
     if name.startswith("_"):
         return AttributeError(f"{owner} has no attribute {name!r}")
     public_names = [known_name for known_name in known if not known_name.startswith("_")]
-    # Poplar's methods such as getShape() are properties of this kit, such as `shape`.
+    # Methods of Poplar such as getShape() are properties in this kit, such as `shape`.
     getter = re.sub("^get_?(?=.)", "", name)
-    # With a lower similarity than 0.7, many unrelated names would match.
+    # With a lower cutoff than 0.7, many unrelated names would match.
     suggestion = did_you_mean(name, public_names, 0.7)
     if getter != name and not suggestion.startswith("did you mean 'get"):
         suggestion_for_getter = did_you_mean(getter, public_names, 0.7)
@@ -356,7 +358,7 @@ def missing(
 class WithoutSome:
     """A base class for classes that lack some names of their counterparts in Poplar.
 
-    Using such a name raises a `NotOfferedError` with the advice that `not_here` has for the name.
+    Using such a name raises a `NotOfferedError`, whose advice comes from the dict `not_here`.
     """
 
     __slots__ = ()

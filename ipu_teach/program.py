@@ -39,15 +39,15 @@ from ipu_teach.types import (
 PREDICATES = (BOOL, INT, UNSIGNED_INT, SHORT, UNSIGNED_SHORT, CHAR, UNSIGNED_CHAR)
 CONTROLS = (INT, UNSIGNED_INT)
 
-# The maximum of a Repeat's count. A step takes some microseconds, so a longer loop would run for
-# weeks.
+# The maximum of a Repeat's count. An iteration takes some microseconds, so a longer loop would run
+# for weeks.
 MOST_REPEATS = 10**12
 
 
 class Program(WithoutSome):
     """The base class of all control programs."""
 
-    name = ""  # The name of the program in reports and pictures. Poplar calls it the debug context.
+    name = ""  # The program's name in reports and pictures. Poplar calls it the debug context.
 
     _said: ClassVar[tuple[str, ...]] = ()  # The names of the attributes that `_title` shows.
     _inside: ClassVar[tuple[str, ...]] = ()  # The names of the attributes that contain programs.
@@ -64,8 +64,8 @@ class Program(WithoutSome):
     def _title(self, *programs: Program) -> str:
         """Return this program as one line, such as `Repeat(10, Sequence(2 programs))`.
 
-        The text has the class's name. The parentheses have the attributes named in `_said`,
-        followed by `programs`.
+        The string consists of the class's name and, in parentheses, the attributes named in
+        `_said`, followed by `programs`.
         """
         values = (*(getattr(self, name) for name in self._said), *programs)
         texts = (
@@ -79,7 +79,7 @@ class Program(WithoutSome):
 
 
 def _debug_name(name: object, where: str) -> str:
-    """Return `name`, or raise a `ControlProgramError` that names `where` if it is not a str."""
+    """Return `name`; if it is not a string, raise a `ControlProgramError` that names `where`."""
     if not isinstance(name, str):
         raise ControlProgramError(f"""{where} got the name {shown(name)}, which is not text.
             next:  give a name in quotes, as in Repeat(10, body, "training"), or leave it out.""")
@@ -107,8 +107,8 @@ _NO_LISTS = (str, bytes, dict, Tensor, np.ndarray)
 def _check_ordered(value: object, where: str, instead: str) -> None:
     """Raise `ControlProgramError` if `value` is a set, whose order differs between processes.
 
-    Users of C++ write a list in braces, which is a set in Python. `where` is the name of the
-    program in the error, and `instead` is the advice of the error.
+    This is a likely mistake: in C++, a list is written in braces, which make a set in Python.
+    `where` is the name of the program in the error, and `instead` is the advice of the error.
     """
     if isinstance(value, (set, frozenset)):
         raise ControlProgramError(f"""{where} got a set of {counted(len(value), "item")}, and a set
@@ -155,8 +155,8 @@ class Sequence(Program):
 class Execute(Program):
     """Run a compute set: one superstep of sync, exchange and compute.
 
-    `out` is a BOOL tensor of one element. It becomes false if `compute()` of any vertex returned
-    false, and true otherwise.
+    If `out` is given, it is a BOOL tensor of one element, which becomes false if `compute()` of any
+    vertex returns false, and true otherwise.
 
     :raises ControlProgramError: if `compute_set` is not a compute set, or if `out` does not fit.
     """
@@ -185,8 +185,9 @@ class Copy(Program):
 
     A copy from or to a remote buffer moves rows of the buffer. `offset` is a tensor with the number
     of each row (UNSIGNED_INT or INT), which the device reads each time the copy runs. The tensor on
-    the other side contains these rows, one after another. Without `offset`, the copy moves row 0. A
-    number of a row that the buffer does not have stops the run with an `ApplicationRuntimeError`.
+    the other side of the copy contains these rows, one after another. Without `offset`, the copy
+    moves row 0. If the buffer does not have a row with such a number, the run stops with an
+    `ApplicationRuntimeError`.
 
     Raises `PoplarTypeError` if the dtypes differ, and `ControlProgramError` if the two sides do not
     fit each other in any other way.
@@ -262,7 +263,7 @@ class Copy(Program):
 
 
 class CrossReplicaCopy(Copy):
-    """Copy `source` of each replica to `destination` of another or the same replica, in one step.
+    """Copy `source` of each replica to `destination` of this or another replica, in one step.
 
     `replica_map` maps each sending replica to the replica that receives its data. It must be a
     permutation of all replicas: {0: 1, 1: 0} swaps the data of two replicas.
@@ -299,7 +300,7 @@ class CrossReplicaCopy(Copy):
 
     @property
     def sources(self) -> list[int]:
-        """The number of the replica from which each replica receives: list[replicas]."""
+        """A list with, for each replica, the number of the replica from which it receives."""
         return sorted(self.replica_map, key=self.replica_map.__getitem__)
 
     def _title(self, *inside: Program) -> str:
@@ -450,8 +451,8 @@ class Switch(Program):
 
     `control` is a tensor of one element, INT or UNSIGNED_INT. `cases` is a dict or an iterable of
     (number, program) pairs; `add` appends a case. If no case has the number and there is no
-    default, nothing runs. In the same situation, a Switch from `switch_with_bounds_checking` stops
-    the run with an `ApplicationRuntimeError`.
+    default, nothing runs. In this situation, a Switch that `switch_with_bounds_checking` built
+    stops the run with an `ApplicationRuntimeError`.
     """
 
     def __init__(
@@ -490,17 +491,18 @@ class Switch(Program):
     def switch_with_unreachable_default(
         cls, control: Tensor, cases: Mapping[int, Program] | Iterable[tuple[int, Program]] = ()
     ) -> Switch:
-        """Return a Switch for a `control` that always equals the number of a case.
+        """Return a Switch for a `control` that is guaranteed to equal the number of a case.
 
-        The engine checks this: if no case fits, the run stops with an `ApplicationRuntimeError`.
+        The engine checks the guarantee: if no case fits, the run stops with an
+        `ApplicationRuntimeError`.
         """
         return cls.switch_with_bounds_checking(control, cases)
 
     def add(self, number: int, program: Program) -> Switch:
         """Append the case `number` and return this Switch.
 
-        :raises ControlProgramError: if `number` is not an integer, if the Switch already has such a
-            case, or if `program` is not a program.
+        :raises ControlProgramError: if `number` is not an integer, if the Switch already has a case
+            with this number, or if `program` is not a program.
         """
         if not is_whole(number) or int(number) in self.cases:
             fault = " twice" if is_whole(number) else ", which is not a whole number"
@@ -521,7 +523,7 @@ class Switch(Program):
 class Call(Program):
     """Run a function that `graph.add_function(program)` returned.
 
-    The tiles store the code of the function once, however many calls there are.
+    The tiles store the code of the function only once, even if there are many calls.
     """
 
     _inside = ("body",)
@@ -552,7 +554,7 @@ class Block(Program):
 
 @dataclass(frozen=True)
 class PrintTensorFmt:
-    """The format in which `PrintTensor` writes numbers, with Poplar's fields in snake case."""
+    """The format in which `PrintTensor` writes numbers, with Poplar's field names in snake case."""
 
     summarise_threshold: int = 1000
     edge_items: int = 3
@@ -566,7 +568,7 @@ class PrintTensorFmt:
 class PrintTensor(Program):
     """Print a tensor during the run: `PrintTensor(tensor)` or `PrintTensor("title", tensor)`.
 
-    The text goes to standard error, or to the file given to `Engine.set_print_tensor_stream`.
+    The output goes to standard error, or to the file given to `Engine.set_print_tensor_stream`.
     """
 
     _said = ("title",)
@@ -591,7 +593,7 @@ class PrintTensor(Program):
 
 
 class WriteUndef(Program):
-    """Mark a tensor as unwritten: reading it before the next write is an error."""
+    """Mark a tensor as unwritten, so that reading it before the next write is an error."""
 
     _said = ("tensor",)
 
@@ -712,8 +714,8 @@ def cycle_stamp(
 ) -> Tensor:
     """Append a sync and a time stamp to `sequence`, and return the tensor of the stamp.
 
-    The tensor is UNSIGNED_INT[2] on `tile`. It gets the low and the high 32 bits of the modelled
-    cycles since load.
+    The tensor is UNSIGNED_INT[2] on `tile`. The stamp is the low and the high 32 bits of the number
+    of modelled cycles since load.
     """
     stamp = _stamp(graph, tile, "cycle_stamp")
     _program(sequence, "cycle_stamp")
@@ -728,11 +730,11 @@ def cycle_count(
     sync_type: SyncType | str = SyncType.INTERNAL,
     debug_context: str = "cycle_count",
 ) -> Tensor:
-    """Put the programs of `sequence` between two time stamps, and return a tensor for the cycles.
+    """Put the programs in `sequence` between two time stamps, and return a tensor for the cycles.
 
     The tensor is UNSIGNED_INT[2] on `tile`. It gets the low and the high 32 bits of the modelled
     cycles between the stamps. The sync before the first stamp is not counted. `debug_context` is
-    the name of the tensor; it may also be passed in the place of `sync_type`.
+    the name of the tensor; it may also be passed as the argument `sync_type`.
 
     :raises ControlProgramError: if `graph` is not a Graph, or `sequence` is not a Sequence.
     """

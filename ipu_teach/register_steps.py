@@ -1,9 +1,9 @@
 """Programs that read and set the tiles' registers: floating-point behaviour and random seeds.
 
-Each function appends a compute set to a program, with a vertex on each tile. A setting is in force
-from that point of the run until the next setting. Before the first setting, and again after `load`,
-the engine's options are in force: debug.floatPointOpException, debug.nanOverflowException,
-debug.nanOverflowMode, prng.enableStochasticRounding and prng.seed.
+Each function appends a compute set to a program, with a vertex on each tile. In a run, a setting is
+in force from this step until the next step that changes it. Before the first such step, and again
+after `load`, the engine's options are in force: debug.floatPointOpException,
+debug.nanOverflowException, debug.nanOverflowMode, prng.enableStochasticRounding and prng.seed.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def set_stochastic_rounding(
 def get_hw_seeds(graph: Graph, prog: Sequence, debug_context: str = "get_hw_seeds") -> Tensor:
     """Append a step to `prog` that reads the random seeds of all workers into a new tensor.
 
-    Return the tensor, which is UNSIGNED_INT[tiles, workers, 4]. The seeds of a tile are on that
-    tile. Pass the tensor to `set_hw_seeds` to repeat the random numbers that followed this step.
-    The cycles of the step are an assumption of the model (see `GetHwSeeds`). Raises
+    Return the tensor, which is UNSIGNED_INT[tiles, workers, 4]. The seeds of a tile are mapped to
+    this tile. Pass the tensor to `set_hw_seeds` to generate the random numbers that followed this
+    step again. The cycles of the step are an assumption of the model (see `GetHwSeeds`). Raises
     `PoplarTypeError` if `graph` is not a Graph, and `ControlProgramError` if `prog` is not a
     Sequence.
     """
@@ -113,16 +113,16 @@ def set_hw_seeds(
     """Append a step to `prog` after which the random numbers of all workers continue from `seeds`.
 
     `seeds` is UNSIGNED_INT[tiles, workers, 4], as `get_hw_seeds` returns it. The modelled cycles
-    are PopLibs' estimate for SetSeed, and the exchange of seeds that are on other tiles. Raises
-    `PoplarTypeError` if `graph` or `seeds` is of another kind, and `ControlProgramError` if `prog`
-    is not a Sequence.
+    are PopLibs' estimate for SetSeed, plus the exchange of seeds that are on other tiles. Raises
+    `PoplarTypeError` if `graph` or `seeds` has another type, and `ControlProgramError` if `prog` is
+    not a Sequence.
     """
     _check("set_hw_seeds", graph, prog)
     target = graph.target
     shape = (target.num_tiles, target.num_worker_contexts, SEED_WORDS)
     if not isinstance(seeds, Tensor) or seeds.dtype is not UNSIGNED_INT or seeds.shape != shape:
-        raise PoplarTypeError(f"""set_hw_seeds() was given {shown(seeds)} as seeds, which is not a
-            tensor of UNSIGNED_INT{list(shape)}: four words for each worker of each tile.
+        raise PoplarTypeError(f"""set_hw_seeds() was given {shown(seeds)} as seeds, but it needs a
+            tensor of UNSIGNED_INT{list(shape)}, with four words for each worker of each tile.
             next:  give the tensor that get_hw_seeds returned, or create such a tensor with
             graph.add_variable.""")
     _add(graph, prog, debug_context, SetHwSeeds, seeds=seeds.flatten(1, 3))
@@ -136,7 +136,7 @@ def _add(
     tiles: list[int] | None = None,
     **fields: Tensor | int,
 ) -> None:
-    """Append a compute set `name` to `prog`, with a vertex of `codelet` on each of `tiles`.
+    """Append a compute set named `name` to `prog`, with a vertex of `codelet` on each of `tiles`.
 
     If `tiles` is None, there is a vertex on every tile. `fields` are the fields of the vertices.
     """

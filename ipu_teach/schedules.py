@@ -1,4 +1,4 @@
-"""Schedules: lists of the order of work, from which programs are built.
+"""Schedules: lists that give the order of work, and from which programs are built.
 
 A loop over the list builds the program, and checks and pictures read the same list. There are two
 kinds of schedule:
@@ -50,10 +50,11 @@ def recompute(layers: int, keep: Collection[int]) -> list[Step]:
     """Return the steps of a chain of layers that keeps only the inputs of the layers in `keep`.
 
     The backward pass of a layer needs the layer's input. The input of layer 0 is always available.
-    An input that is not kept is recomputed once, from the nearest kept input before it, just before
-    the backward passes that need it. The inputs after the last kept input are still in memory when
-    the backward pass begins, so they are not recomputed. A chain of L equal layers that keeps every
-    k-th input stores at most L / k + k - 1 inputs, and recomputes (L / k - 1) (k - 1) layers.
+    An input that is not kept is recomputed once, starting from the nearest kept input before it,
+    just before the backward passes that need the recomputed input. The inputs after the last kept
+    input are still in memory when the backward pass begins, so they are not recomputed. A chain of
+    L equal layers that keeps every k-th input stores at most L / k + k - 1 inputs, and recomputes
+    (L / k - 1) (k - 1) layers.
 
         for kind, layer in recompute(16, keep=range(0, 16, 4)):
             ...
@@ -114,7 +115,7 @@ def pipeline_schedule(
 ) -> Ticks:
     """Return the ticks of a pipeline: a list with the `Work` of each busy stage for each tick.
 
-    `schedule` is one of these names, which Graphcore's `PipelineSchedule` has too
+    `schedule` is one of these names, which Graphcore's `PipelineSchedule` also uses
     (graphcore/tensorflow):
 
     - "grouped": ticks in which all busy stages run forward alternate with ticks in which all of
@@ -128,9 +129,10 @@ def pipeline_schedule(
     works on micro-batch b in tick b + s.
 
     Raises `InvalidOptionError` if a number is not a positive integer, if the schedule is unknown,
-    or if there are too few micro-batches to fill the pipeline. A pipeline needs one micro-batch for
-    each stage (PopTorch, deviceIterations), and for training two (popxl-addons,
-    transforms/pipelining.py). "sequential" accepts any number of micro-batches.
+    or if there are too few micro-batches to fill the pipeline. A pipeline needs at least one
+    micro-batch for each stage (PopTorch, deviceIterations), and for training at least two for each
+    stage (popxl-addons, transforms/pipelining.py). "sequential" accepts any number of
+    micro-batches.
     """
     for count, noun in ((stages, "stages"), (micro_batches, "micro-batches")):
         if not is_whole(count) or not 1 <= count <= MOST:
@@ -189,7 +191,8 @@ def _interleaved(stages: int, micro_batches: int) -> Iterator[list[Work]]:
     """Yield the ticks of the interleaved schedule.
 
     A stage runs backward if its gradient has arrived. Otherwise it runs forward, unless it would
-    then store more micro-batches than there are stages from it to the last stage.
+    then store too many micro-batches. The limit is the number of stages from this stage to the last
+    one, both included.
     """
     finished: set[Work] = set()
     num_forward = [0] * stages
@@ -215,13 +218,14 @@ def _interleaved(stages: int, micro_batches: int) -> Iterator[list[Work]]:
 
 
 def stash(ticks: Given, stages: Annotated[int, Between(1, MOST)]) -> list[int]:
-    """Return, for each stage, the largest number of micro-batches that it stores at once.
+    """Return the maximum number of micro-batches that each stage stores at the same time.
 
     A stage stores a micro-batch from its forward pass to its backward pass. The micro-batch on
-    which the stage works is counted. In addition, stage s stores 2 (stages - 1 - s) micro-batches
-    with the schedule "grouped", half as many with "interleaved", and none with "sequential"
-    (graphcore/tensorflow, pipeline_util.cc). Micro-batches without a backward pass are not stored.
-    Raises `InvalidOptionError` if `ticks` has a stage that is not below `stages`.
+    which the stage works is also counted. In addition to this micro-batch, stage s stores
+    2 (stages - 1 - s) micro-batches with the schedule "grouped", half as many with "interleaved",
+    and none with "sequential" (graphcore/tensorflow, pipeline_util.cc). Micro-batches without a
+    backward pass are not stored. Raises `InvalidOptionError` if `ticks` has a stage that is not
+    below `stages`.
     """
     ticks_of_work = [[Work(*entry) for entry in works] for works in ticks]
     backward_pairs = {
@@ -259,7 +263,7 @@ class Stage:
     Some fields may be left out:
 
     - `into` of the first stage, which may get its data from anywhere, and `out` of the last stage;
-    - `grad_into` of a stage, and `grad_out` of the stage before it, if no earlier stage is trained;
+    - `grad_into` of a stage, and `grad_out` of the previous stage, if no earlier stage is trained;
     - `backward` of a stage that trains nothing and passes no gradient on.
 
     If `out` is a view of `into`, `forward` need not do any work.
@@ -282,14 +286,13 @@ def pipeline(
 ) -> Programs:
     """Return the program of `ticks`: in each tick the programs of the stages, then one exchange.
 
-    All results of a tick are copied to the next stages at the same time. So the memory that a
-    result is copied to may be the source of another copy of this tick. The tensors in `Stage.keep`
-    are stored from the forward to the backward pass of a micro-batch. `stash` returns how many
-    micro-batches a stage stores. If a stage stores more than one, the program contains a copy of
-    these tensors for each.
-    Consecutive equal ticks become a Repeat. All schedules give the same bits if each stage
-    processes its micro-batches in order and the stages share no memory. `name` is the name of the
-    program and of its variables.
+    All results of a tick are copied to the next stages at the same time. So a result may even be
+    copied to memory that is the source of another copy in the same tick. The tensors in
+    `Stage.keep` are stored from the forward to the backward pass of a micro-batch. If a stage
+    stores more than one micro-batch (see `stash`), the program contains a copy of these tensors for
+    each micro-batch. Consecutive equal ticks become a Repeat. All schedules give the same bits if
+    each stage processes its micro-batches in order and the stages share no memory. `name` is the
+    name of the program and of its variables.
 
     :raises InvalidOptionError: if a tick has an unknown kind of work or an unknown stage. The same
         error is raised if a stage has no work, is on an IPU of another stage, or gets its gradient
@@ -306,7 +309,8 @@ def pipeline(
                 {shown(kind)} for stage {shown(stage_number)}.
                 next:  use the kinds {FORWARD!r} and {BACKWARD!r}, and number the
                 {counted(len(stages), "stage")} from 0.""")
-    # A stage that stores only one micro-batch needs no copies, as its tensors keep their values.
+    # A stage that stores only one micro-batch needs no copies, because nothing overwrites its
+    # tensors.
     slots: list[list[list[Tensor]]] = [
         [
             [
@@ -337,7 +341,7 @@ def pipeline(
 class _Ticks:
     """A builder of the program of each tick.
 
-    It also creates the variables in which the copies between stages save or receive data.
+    The builder also creates the variables that copies between stages use to save or receive data.
     """
 
     def __init__(
@@ -353,9 +357,9 @@ class _Ticks:
         self.slots = slots
         self.name = name
         self._departures: dict[tuple[str, int], tuple[Copy, Tensor]] = {}
-        # The input and the gradient of each stage arrive in the tensors of these lists. A tensor is
-        # a variable of its own if the stage may overwrite `into` or `grad_out` before it reads the
-        # arrived data.
+        # The input and the gradient of each stage arrive in the tensors of these lists. Such a
+        # tensor is usually `into` or `grad_out` of the stage. It is a separate variable if the
+        # stage could overwrite `into` or `grad_out` before it reads the arrived data.
         self.into = [stage.into for stage in stages]
         self.grad_out = [stage.grad_out for stage in stages]
         for stage_number, stage in enumerate(stages if is_training else ()):
@@ -383,7 +387,7 @@ class _Ticks:
         The program restores stored tensors, runs the stages that are busy in the tick, stores
         tensors for their backward passes, and copies results to other stages. `key` has `(kind,
         stage, slot)` for each busy stage. A stage may have several copies of the tensors that it
-        stores; `slot` is the index of the copy, or -1 if the stage stores nothing.
+        stores. `slot` is the index of the copy to use, or -1 if the stage stores nothing.
         """
         restoring: list[Program] = []
         working: list[Program] = []
@@ -413,7 +417,7 @@ class _Ticks:
                 saving_copy, source = self._departure(kind, stage_number, source)
                 storing.append(saving_copy)
             copies.append(Copy(source, destination))
-        # The copies within an IPU come first, so that the copies between IPUs share one exchange.
+        # The copies within an IPU come first, so that all copies between IPUs share one exchange.
         return Programs(restoring, working, storing, copies)
 
     def _ends(self, kind: str, stage_number: int) -> tuple[Tensor, Tensor] | None:
@@ -430,12 +434,12 @@ class _Ticks:
         return None if source is None or destination is None else (source, destination)
 
     def _departure(self, kind: str, stage_number: int, source: Tensor) -> tuple[Copy, Tensor]:
-        """Return `(copy, result)`, to send a result even if arriving data overwrite a part of it.
+        """Return `(copy, result)` to send a result of which arriving data overwrite a part.
 
         Results are sent and received at the same time, in one exchange. Before it, `copy` saves the
         elements of `source` that arriving data would overwrite. `result` is `source` as a flat
-        tensor, with the saved elements instead of these. Without `copy`, the copies between IPUs
-        would conflict, and each would need its own exchange.
+        tensor in which the saved elements replace the overwritten elements. Without `copy`, the
+        copies between IPUs would conflict, and each would need its own exchange.
         """
         if (kind, stage_number) not in self._departures:
             ends_by_move = {
@@ -468,7 +472,8 @@ class _Ticks:
 def _brought(arrival: Tensor | None, tensor_read: Tensor | None) -> list[Program]:
     """Return the program that moves arrived data to the tensor that a stage reads.
 
-    The result is a list with one Copy. It is empty if the data arrive in that tensor.
+    The result is a list with one Copy. It is empty if the data already arrive in the tensor that
+    the stage reads.
     """
     return (
         []
@@ -482,11 +487,11 @@ def _shares_memory(tensor: Tensor, tensors: Iterable[Tensor | None]) -> bool:
 
 
 def _pieces(tensor: Tensor, destinations: Sequence[Tensor]) -> tuple[list[Tensor], list[bool]]:
-    """Return `(pieces, is_shared)`: slices of a flat tensor, and whether each slice shares memory.
+    """Divide a flat tensor into slices, and return `(pieces, is_shared)`.
 
-    The slices are contiguous and in order, and together they contain all elements of `tensor`.
-    `is_shared` says for each slice whether its elements share memory with a tensor of
-    `destinations`.
+    `pieces` are contiguous slices, in order, which together contain all elements of `tensor`.
+    `is_shared` says for each slice whether all or none of its elements share memory with a tensor
+    of `destinations`.
     """
     starts, ends = joined(
         *map(
@@ -525,7 +530,7 @@ def _in_slots(
         for kind, stage, micro_batch in works
         if kind == BACKWARD
     }
-    # The micro-batch that waits in `into` or `grad_out` of a stage, by (kind, stage).
+    # Maps (kind, stage) to the micro-batch that waits in `into` or `grad_out` of the stage.
     arrived: dict[tuple[str, int], int] = {}
     for tick, works in enumerate(ticks_of_work):
         entry_by_stage: dict[int, tuple[str, int, int]] = {}
@@ -613,7 +618,7 @@ def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None
 def _work(stage: Stage, name: str) -> set[int]:
     """Return the tiles of a stage's program `name`, which is "forward" or "backward".
 
-    If the program does nothing because the result is a view of the input, return the tiles of the
+    If the program does nothing because its result is a view of its input, return the tiles of the
     result.
     """
     tiles = set(_tiles(getattr(stage, name)))

@@ -32,8 +32,8 @@ from ipu_teach.errors import (
 )
 from ipu_teach.types import QUARTER, Array, DType, as_dtype
 
-# The values of the option `codelet_prices`. It decides whether the cycles of a user's codelet are
-# those of compiled code or of code written by hand.
+# The values of the option `codelet_prices`, which decides whether a user's codelet costs the cycles
+# of compiled code or of hand-written code.
 PRICES = COMPILED, BY_HAND = "compiled", "by hand"
 # The sync patterns, with PopART's names. A pattern decides which IPUs wait while an IPU exchanges
 # data with the host.
@@ -42,7 +42,7 @@ SYNC_PATTERNS = FULL, SINGLE_PIPELINE, REPLICA_AND_LADDER = (
     "SINGLE_PIPELINE",
     "REPLICA_AND_LADDER",
 )
-# The title, the number of IPUs and the versions of the IPUs of each machine.
+# For each machine: its title, the number of its IPUs, and the possible versions of these IPUs.
 MACHINES = {
     "m2000": ("IPU-M2000", 4, ("ipu2",)),
     "bow2000": ("Bow-2000", 4, ("bow",)),
@@ -52,8 +52,8 @@ MACHINES = {
 # The value of a field: a str, int or float, depending on the field.
 Setting: TypeAlias = Any
 MESH, TORUS = "MESH", "TORUS"
-# The maximum number of tiles of a model: as many as 2,849 full IPUs have. Tables with an entry for
-# each tile still fit into the memory of a laptop.
+# The maximum number of tiles in a model, which is enough for 2,849 full IPUs. Tables with an entry
+# for each tile still fit into the memory of a laptop.
 MOST_TILES = 2**22
 
 
@@ -67,7 +67,8 @@ def _constant(
 ) -> Any:
     """Return a field of `Target` with the value for ipu2, its unit and its source.
 
-    A number must be from `minimum` to `maximum`, and a text must be in `words`.
+    If the field is a number, it must be from `minimum` to `maximum`. If it is a string, it must be
+    in `words`.
     """
     return field(
         default=default,
@@ -287,7 +288,7 @@ class Target(WithoutSome):
     def create_ipu_target(num_ipus: int = 1, version: str = "ipu2", **changes: Setting) -> Target:
         """Return a target of `num_ipus` IPUs, for compiling without a device.
 
-        `changes` are other values for fields of the target, by name. Raises
+        `changes` maps names of fields of the target to other values. Raises
         `InvalidMachineModelError` for an unknown version or field, or a value that the field does
         not accept.
         """
@@ -300,7 +301,7 @@ class Target(WithoutSome):
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The names of the sets of tiles that have a clock of their own: str[sets].
+        """The names of the sets of tiles that each have their own clock: str[sets].
 
         Each IPU is a set. If there are I/O tiles, each IPU is two sets: its I/O tiles, followed by
         its other tiles.
@@ -323,7 +324,7 @@ class Target(WithoutSome):
         return starts_by_ipu.reshape(-1)
 
     def set_of(self, tiles: Array) -> Array:
-        """Return the index in `sets` of the set of tiles that each tile belongs to: int64[tiles].
+        """Return int64[tiles]: for each tile, the index in `sets` of the set to which it belongs.
 
         Raises `PoplarTypeError` if `tiles` is neither an integer nor an array of integers.
         """
@@ -350,12 +351,12 @@ class Target(WithoutSome):
 
     @property
     def clock_frequency(self) -> float:
-        """The clock frequency of a tile in Hz, under libpva's name."""
+        """The clock frequency of a tile in Hz; the property has libpva's name."""
         return self.tile_clock_frequency
 
     @property
     def type(self) -> str:
-        """The kind of machine, under libpva's name: always "IPU_MODEL"."""
+        """The kind of machine, always "IPU_MODEL"; the property has libpva's name."""
         return "IPU_MODEL"
 
     @property
@@ -369,7 +370,7 @@ class Target(WithoutSome):
 
     @property
     def internal_sync_cycles(self) -> int:
-        """The cycles of a sync of an IPU, from the arrival of its last tile to the end."""
+        """The cycles of a sync inside an IPU, from the arrival of the last tile to the end."""
         return self.min_ipu_sync_delay + (
             self.auto_sync_delay if self.relative_sync_delay == "AUTO" else 0
         )
@@ -411,17 +412,17 @@ class Target(WithoutSome):
 def sync_of(ipus: int, target: Target) -> int:
     """Return the extra cycles of a sync of `ipus` neighbouring IPUs.
 
-    The cycles are extra compared with a sync inside each IPU, and grow with the length of the
-    ladder of links that joins the IPUs.
+    These are the cycles that such a sync takes longer than a sync inside each IPU. They grow with
+    the length of the ladder of links that joins the IPUs.
     """
-    # The number of links along the ladder, without the first one (PopLibs, Util.cpp).
+    # The number of links along the ladder, not counting the first (PopLibs, Util.cpp).
     further_links = ipus // 2 // 2
     return target.global_sync_cycles + math.ceil(
         further_links * target.global_sync_seconds_per_hop * target.tile_clock_frequency
     )
 
 
-# The value and the source of each field that differs from ipu2.
+# Maps each field that differs from ipu2 to its value and its source.
 _IPU1: dict[str, tuple[Setting, str]] = {
     "ipu_version": ("ipu1", "Poplar docs, IPUModel constructor"),
     "tiles_per_ipu": (1216, "IPU1 study: 1,280 tiles, 64 of them spare"),
@@ -484,8 +485,7 @@ PRESETS: dict[str, dict[str, tuple[Setting, str]]] = {
 }
 
 
-# The kinds of evidence for a figure, strongest first. The beginning of the text of a source decides
-# which kind it is.
+# The kinds of evidence for a figure, strongest first. The beginning of a source decides its kind.
 GROUNDS = SILICON, GRAPHCORE, DATASHEET, COUNTED, GIVEN = (
     "silicon",
     "Graphcore's model or formulas",

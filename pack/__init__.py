@@ -145,7 +145,7 @@ def chosen(systems: Sequence[str] | None, pythons: Sequence[str] | None) -> list
 
 
 def lesson_packages() -> list[str]:
-    """Return the packages that lessons need: dependencies, the extra lab, and the build backend.
+    """Return the packages that lessons need: dependencies, the extra `lab`, and the build backend.
 
     Without the build backend, pip cannot install this project from its folder. pyproject.toml is
     read with regular expressions, because Python 3.10 has no module for TOML files.
@@ -194,7 +194,7 @@ def make(
 def _refuse_full_disk(folder: Path, targets: Sequence[Target], kept_bytes: int) -> None:
     """Raise `PackError` if the disk has no room for the wheels that are not in `folder` yet.
 
-    `kept_bytes` is the size of those that are.
+    `kept_bytes` is the size of the wheels that already are in `folder`.
     """
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes + kept_bytes < megabytes(targets) * 10**6:

@@ -1,4 +1,4 @@
-"""Write all files of a pack but the wheels: a copy of this project, start files, and checksums."""
+"""Write all files of a pack except the wheels: a copy of this project, start files, checksums."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pack.targets import PackError, Target
 from pack.wheels import SUMS, digest_of, write_sums
 
 ROOT = Path(__file__).resolve().parents[1]
-# The list names every folder, because a checkout may also contain private files, such as the
+# The list names each folder to copy, because a checkout may also contain private files, such as the
 # progress of learners.
 KIT: tuple[str, ...] = (
     "bench",
@@ -144,7 +144,7 @@ def check_place(folder: Path) -> None:
 def copy_kit(folder: Path) -> None:
     """Copy this checkout, including uncommitted changes, to `folder`.
 
-    The copy in an earlier pack is replaced.
+    If `folder` contains the copy of an earlier pack, that copy is replaced.
     """
     ignored = shutil.ignore_patterns("__pycache__", ".*", "*.egg-info")
     for name in KIT:
@@ -198,7 +198,7 @@ def write_starts(folder: Path, targets: Iterable[Target]) -> None:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Return all files of a pack except the checksums; files that a user added are left out."""
+    """Return all files of a pack, except the checksums and files that a user added."""
     all_paths = [
         path
         for name in (*KIT, *BESIDE)
@@ -214,7 +214,7 @@ def files_of(folder: Path) -> list[Path]:
 def write_all_sums(folder: Path, wheels: dict[str, str]) -> dict[str, int]:
     """Write SHA256SUMS for all files of a pack, and return {relative path: size in bytes}.
 
-    `wheels` has the digests of the wheels, which are not computed again.
+    `wheels` has the digests of the wheels, so that they need not be computed again.
     """
     path_by_name = {path.relative_to(folder).as_posix(): path for path in files_of(folder)}
     write_sums(
@@ -224,7 +224,7 @@ def write_all_sums(folder: Path, wheels: dict[str, str]) -> dict[str, int]:
 
 
 def write_zip(folder: Path, path: Path) -> None:
-    """Write the pack in `folder` to the zip `path`; compressed files are only stored."""
+    """Write the pack in `folder` to the zip `path`; compressed files are stored as they are."""
     unfinished_path = path.with_name(path.name + ".half")
     files = [*files_of(folder), folder / SUMS]
     try:

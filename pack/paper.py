@@ -52,7 +52,7 @@ FIELDS = {
     "book": ("author", "title", "publisher", "year"),
     "misc": ("author", "title", "year", "url"),
 }
-MOST_WORDS = 1100  # The journal expects about 1000.
+MOST_WORDS = 1100  # The journal expects about 1000 words.
 
 
 def header(text: str) -> dict[str, Any]:
@@ -72,8 +72,8 @@ def body(text: str) -> str:
 def authors(people: Sequence[dict[str, str]]) -> str:
     """Return the lines of the paper's header for the authors of CITATION.cff.
 
-    A person has `given-names`, `family-names`, and if known `orcid` and `affiliation`. The
-    placeholder has only `name`.
+    A person has `given-names`, `family-names` and, if known, `orcid` and `affiliation`. The
+    placeholder for an unknown author has only `name`.
     """
     places = list(dict.fromkeys(person.get("affiliation", "") for person in people))
     lines = ["authors:"]
@@ -95,9 +95,9 @@ def with_authors(text: str, people: Sequence[dict[str, str]]) -> str:
 
 
 def entries(text: str) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return `(type, fields)` of each entry of a BibTeX file, by its key.
+    """Return `(type, fields)` of each entry in a BibTeX file, keyed by the name of the entry.
 
-    A field is on a line of its own, as in `title = {Some words},`.
+    Each field must be on a line of its own, as in `title = {Some words},`.
     """
     result = {}
     for kind, key, rest in re.findall(r"(?ms)^@(\w+)\{([^,\s]+),\n(.*?)^\}", text):
@@ -126,7 +126,7 @@ def reference_faults(text: str, references: str) -> Iterator[str]:
 
 
 def number_faults(text: str) -> Iterator[str]:
-    """Yield each number of a paragraph that is on none of the pages that its comment names."""
+    """Yield each number in a paragraph that is on none of the pages named in its comment."""
     comment = r"\n<!--([^>]*)-->"
     for paragraph in re.split(r"\n\n+", body(text)):
         pages = [page for found in re.findall(comment, paragraph) for page in found.split()]

@@ -45,7 +45,7 @@ def has_names(authors: Sequence[dict[str, str]]) -> bool:
 
 
 def undecided(address: str, content: dict[str, Any]) -> Iterator[str]:
-    """Yield each decision without which nothing may be published, and the setting for it.
+    """Yield each open decision that must be made before anything is published, and its setting.
 
     `content` is that of CITATION.cff.
     """
@@ -62,7 +62,7 @@ def undecided(address: str, content: dict[str, Any]) -> Iterator[str]:
 
 
 def notes(licence: str, content: dict[str, Any]) -> Iterator[str]:
-    """Yield each decision that can wait until after the first release."""
+    """Yield each open decision that can wait until after the first release."""
     if not content.get("doi"):
         yield "CITATION.cff has no doi; an archive gives one to a release"
     if licence == "MIT":
@@ -70,7 +70,7 @@ def notes(licence: str, content: dict[str, Any]) -> Iterator[str]:
 
 
 def sections(changelog: str) -> dict[str, tuple[str, str]]:
-    """Return `(rest of the heading, text)` of each version in the changelog, newest first."""
+    """Return `(rest of the heading, text)` for each version in the changelog, newest first."""
     parts = re.split(r"(?m)^## \[([^\]]+)\](.*)\n", changelog)[1:]
     return {
         version: (rest.strip(), text.strip())

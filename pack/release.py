@@ -7,7 +7,7 @@ nothing.
 The version is read from `ipu_teach/__init__.py`. `packaging` checks the metadata as PyPI does. The
 sdist must contain every tracked file and build the same wheel. The program in README must print the
 same on each Python, including the digest of its report. If the changelog is not ready, or if a
-decision of docs/publishing.md is open, the command names it, and exits with 1.
+decision of docs/publishing.md is open, the command names the problem or decision and exits with 1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pack.targets import PYTHONS
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 NAME = re.sub(r"[-_.]+", "_", ready.setting("name")).lower()
-# The limits are in bytes. A notebook with its outputs has 0.3 MB.
+# The maximum sizes in bytes, by suffix. A notebook with its outputs has 0.3 MB.
 MOST = {".whl": 8_000_000, ".gz": 30_000_000}
 PROGRAM = re.findall(r"(?s)```python\n(.*?)\n```", (ROOT / "README.md").read_text("utf-8"))[0]
 PROGRAM += "\nprint(engine.report.digest())"
@@ -73,7 +73,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def contents(archive: Path) -> dict[str, bytes]:
-    """Return the contents of the files of an sdist or a wheel, by path.
+    """Return the contents of the files of an sdist or a wheel, keyed by path.
 
     Paths in an sdist are relative to its top folder.
     """
@@ -104,7 +104,7 @@ def faults(sdist: Path, wheel: Path) -> Iterator[str]:
             yield f"{name}: its metadata has {sorted(unknown)}"
         try:
             Metadata.from_raw(metadata)
-        # `problems` is an exception group with everything that PyPI would refuse.
+        # `problems` is an exception group with all faults for which PyPI would refuse the metadata.
         except Exception as problems:
             for problem in getattr(problems, "exceptions", (problems,)):
                 yield f"{name}: {problem}"
@@ -124,7 +124,7 @@ def faults(sdist: Path, wheel: Path) -> Iterator[str]:
 
 
 def pythons() -> dict[str, str]:
-    """Return the Pythons of this machine by version: this one, and those of PATH, uv and pyenv."""
+    """Return this machine's Pythons, keyed by version: this one and those of PATH, uv, pyenv."""
     python_by_version = {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
     pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     uv = os.path.expanduser("~/.local/share/uv/python")
@@ -162,7 +162,7 @@ def changes() -> tuple[str, str]:
 
 def attempts(archives: Sequence[Path], problems: list[str]) -> None:
     """Run README's program with each archive, and append the failures to `problems`."""
-    # The sdist makes the same wheel, so it is tried with one Python only.
+    # The sdist builds the same wheel, so it is tried with only one Python.
     this_python, all_pythons = {"": sys.executable}, pythons()
     outputs = set()
     for archive, pythons_to_try in zip(archives, (this_python, all_pythons), strict=True):
@@ -180,7 +180,7 @@ def attempts(archives: Sequence[Path], problems: list[str]) -> None:
 
 
 def write_notes(address: str, sdist: Path) -> None:
-    """Write the changes of this version to dist, and with an address the recipe for conda-forge."""
+    """Write this version's changes to dist and, with an address, the recipe for conda-forge."""
     from nbconvert.filters import markdown2html
 
     heading, notes_text = changes()
@@ -195,7 +195,7 @@ def write_notes(address: str, sdist: Path) -> None:
 
 
 def verdict(problems: Sequence[str], decisions: Sequence[str], commit: str) -> str:
-    """Return the last lines of the output: everything that is wrong or open, or what to tag."""
+    """Return the last lines of the output: all problems and open decisions, or what to tag."""
     lines = [f"wrong: {problem}" for problem in problems]
     lines += [f"to do: {decision}" for decision in decisions]
     if lines:

@@ -14,8 +14,8 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 # These packages are needed in addition to the lock: uv makes .venv, pip is installed into it, and
 # hatchling needs editables to install the kit.
 TOOLS = ("uv", "pip", "editables")
-# A marker may depend on the patch version, as `>= "3.11.5"`, so it is evaluated for the first and
-# the last patch version.
+# A marker may depend on the patch version, as in `>= "3.11.5"`, so each marker is evaluated for the
+# first and the last patch version.
 PATCHES = ("0", "99")
 
 
@@ -32,8 +32,8 @@ class System:
       wheels, best first.
     - `sys_platform` and `machine` are the values of Python's `sys.platform` and
       `platform.machine()`.
-    - `shared` and `each` are measured megabytes: of the wheels that all Python versions share, and
-      of the wheels for one Python version.
+    - `shared` and `each` are measured sizes in megabytes: `shared` of the wheels that all Python
+      versions share, and `each` of the wheels for one Python version.
     """
 
     name: str
@@ -65,7 +65,7 @@ class System:
 
 
 def _manylinux(machine: str) -> tuple[str, ...]:
-    """Return the platform tags of Linux with glibc 2.28 (from 2018) or newer, for a processor."""
+    """Return the tags of wheels that run on any Linux with glibc 2.28 (2018) or newer."""
     return (
         *(f"manylinux_2_{n}_{machine}" for n in range(28, 4, -1)),
         f"manylinux2014_{machine}",
@@ -133,7 +133,7 @@ SYSTEMS = {
     )
 }
 DEFAULT_SYSTEMS = ("linux", "macos", "windows")
-# The megabytes of wheels that all systems share, as measured.
+# The measured size of the wheels that all systems share, in MB.
 EVERYWHERE = 56
 
 
@@ -197,7 +197,7 @@ def read_lock(text: str) -> list[Requirement]:
 
 
 def needed_names(lock: str, wanted: Iterable[str]) -> frozenset[str]:
-    """Return the names of the `wanted` packages and of all that they need, also indirectly.
+    """Return the names of the `wanted` packages and of all that these need, also indirectly.
 
     `lock` is the text of a lock file. Its comments list, for each package, the packages that need
     it ("via").
@@ -228,7 +228,7 @@ def _parsed(wheel: str) -> tuple[str, str, frozenset[tags.Tag]]:
 
 
 def answers_to(wheel: str, pin: str) -> bool:
-    """Return whether a wheel satisfies the pin `name==version`, or `name` for any version."""
+    """Return whether a wheel satisfies a pin: `name==version`, or `name` for any version."""
     name, _, version = pin.partition("==")
     return _parsed(wheel)[0] == canonicalize_name(name) and version in ("", _parsed(wheel)[1])
 

@@ -1,4 +1,4 @@
-"""`run.py pack --try`: install from a pack as on a machine without packages and network.
+"""`run.py pack --try`: install from a pack as if on a machine without packages or network.
 
 There is one trial for each Python of this machine. A trial has a copy of the pack in a temporary
 folder, an empty home folder and none of the user's settings. On Linux it also has a network
@@ -26,14 +26,14 @@ from pack.targets import PackError
 from pack.wheels import ANY
 
 LESSON = "00_meet_the_machine.ipynb"
-LONGEST = 900.0  # A step of a trial may take this many seconds.
+LONGEST = 900.0  # The maximum duration of a step of a trial, in seconds.
 CUT_OFF = ["unshare", "-rn"]
 
 
 def try_all(folder: Path, pythons: Sequence[str]) -> int:
     """Try a pack with each of `pythons`, or with all Pythons of this machine if it is empty.
 
-    Pythons that the pack does not support are left out. Return 0 if all trials succeed, else 1.
+    Pythons that the pack does not support are skipped. Return 0 if all trials succeed, else 1.
 
     :raises PackError: if there is no Python for a trial.
     """
@@ -67,7 +67,7 @@ def try_all(folder: Path, pythons: Sequence[str]) -> int:
 
 
 def candidates() -> list[str]:
-    """Return the paths of this machine's Pythons: those of pyenv, and those on PATH.
+    """Return the paths of this machine's Pythons: those of pyenv and those on PATH.
 
     If several have the same version, the last one is used.
     """

@@ -30,7 +30,7 @@ def digest_of(path: Path) -> str:
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """Return the digests in SHA256SUMS by relative path, or {} if there is no such file."""
+    """Return the digests in SHA256SUMS, keyed by relative path; {} if there is no such file."""
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -111,7 +111,7 @@ class Store:
         return pins_without_wheel
 
     def keep(self, names: set[str]) -> None:
-        """Delete all wheels except `names`; the others are from older locks or other targets."""
+        """Delete all wheels except `names`: those that belong to older locks or other targets."""
         self.sums = {name: digest for name, digest in self.sums.items() if name in names}
         for path in list((self.folder / "wheels").rglob("*")):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in names:
@@ -154,8 +154,8 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
     output = "\n".join(output_lines)
     if status == 0:
         return None
-    # The last entry of UNREACHED also matches a missing wheel, but a missing wheel is handled
-    # below.
+    # The last entry of UNREACHED is left out, because it also matches a missing wheel, which is
+    # handled below.
     meaning_and_advice = run.unreached(output, run.UNREACHED[:-1])
     if meaning_and_advice:
         raise PackError(

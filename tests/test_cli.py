@@ -321,7 +321,7 @@ def test_a_work_folder_that_takes_nothing_is_told_with_what_to_do(
         assert f"The page cannot be written to {tmp_path / 'page.html'}: Permission denied." in said
         assert "next:  name a file in a folder that exists and that you may write" in said
     else:
-        assert "Nothing can be stored in the work folder: Permission denied." in said
+        assert "The work folder cannot be written: Permission denied." in said
         assert "set IPU_TEACH_WORK to a folder that you may write\n" in said
     assert "all is well" not in said
 
@@ -338,7 +338,7 @@ def test_a_full_disk_is_told_with_what_to_do(tmp_path: Path, words: tuple[str, .
         assert f"The page cannot be written to {full}/page.html: No space left on device." in said
         assert "on a disk with room\n" in said
     else:
-        assert "Nothing can be stored in the work folder: No space left on device." in said
+        assert "The work folder cannot be written: No space left on device." in said
         assert "set IPU_TEACH_WORK to a folder on another disk, or make room on this one\n" in said
     assert "all is well" not in said
 
@@ -794,7 +794,7 @@ def test_requests_without_sense_end_with_2(
         (["tests/fuzz", "--graphs", "-3"], 2, "--graphs got -3: give how many are to run"),
         (["tests/fuzz", "--minutes", "0"], 2, "--minutes got 0: give a number of minutes above 0"),
         (["-m", "ipu_teach", "golden", "--only", "nosuch"], 2, "no family has 'nosuch' in its"),
-        (["tests/lessons/names.py", "--x"], 2, "this job takes no arguments, and got --x"),
+        (["tests/lessons/names.py", "--x"], 2, "this job takes no arguments, but got --x"),
         (
             ["tests/fuzz", "--only", "nosuch"],
             2,

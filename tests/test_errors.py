@@ -811,33 +811,33 @@ TILE_MAPPING: list[Case] = [
     ("mapping asked before it is complete",
      lambda w: w.graph.get_tile_mapping(w.graph.add_variable(FLOAT, 1000, "big")),
      InvalidTileMappingError, r"""
-        'big' is on no tile.
+        'big' is not mapped to any tile.
           next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."""),
     ("mapping asked of a foreign tensor", lambda w: w.graph.get_tile_mapping(w.alien_tensor), GraphObjectCreationError, r"""
         Tensor('alien', FLOAT, shape (3,)) is not a tensor of this graph.
           next:  use a tensor that this graph's add_variable or add_constant returned, or a view of one."""),
     ("unmapped variable", lambda w: (w.graph.add_variable(FLOAT, (2, 5), "lost"), w.compile()), InvalidTileMappingError, r"""
-        The variable 'lost' is on no tile.
+        The variable 'lost' is not mapped to any tile.
           next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."""),
     ("unmapped variable with a name like state",
      lambda w: (w.graph.add_variable(FLOAT, 2, "lost (state)"), w.compile()),
      InvalidTileMappingError, r"""
-        The variable 'lost (state)' is on no tile.
+        The variable 'lost (state)' is not mapped to any tile.
           next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."""),
     ("partly unmapped variable",
      lambda w: (w.put(w.graph.add_variable(FLOAT, (2, 5), "lost")[:, 1:4], 0), w.compile()),
      InvalidTileMappingError, r"""
-        4 of the 10 elements of variable 'lost' are on no tile.
+        4 of the 10 elements of variable 'lost' are not mapped to any tile.
           where: the first of them is element [0, 0] of 'lost'
           next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."""),
     ("unmapped vertex", lambda w: (w.graph.add_vertex(w.cs, Bump, x=w.v), w.compile()), InvalidTileMappingError, r"""
-        The vertex of Bump in compute set 'cs' is on no tile.
+        The vertex of Bump in compute set 'cs' is not mapped to any tile.
           where: vertex 0 (Bump, no tile)
           next:  graph.set_tile_mapping(vertex, tile)."""),
     ("unmapped vertices",
      lambda w: (w.add(Bump, x=w.v), [w.graph.add_vertex(w.cs, Bump, x=w.y[i]) for i in range(4)], w.compile()),
      InvalidTileMappingError, r"""
-        4 of the 5 vertices of Bump in compute set 'cs' are on no tile.
+        4 of the 5 vertices of Bump in compute set 'cs' are not mapped to any tile.
           where: vertex 1 (Bump, no tile)
           next:  graph.set_tile_mapping(vertex, tile)."""),
 ]

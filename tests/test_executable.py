@@ -739,7 +739,7 @@ def test_a_graph_that_does_not_compile() -> None:
     header, arrays = parts(compile_graph(*adder()).serialize())
     header["mapping"][1] = 0
     assert refusal(whole(header, arrays)) == (
-        "The executable contains a program that does not compile: The variable 'x' is on no tile.\n"
+        "The executable contains a program that does not compile: The variable 'x' is not mapped to any tile.\n"
         "  next:  save it again, from a graph that compiles."
     )
 

@@ -527,7 +527,7 @@ def test_an_incomplete_mapping_can_be_asked_for() -> None:
     assert graph.get_tile_mapping(vector, require_complete=False) == [[], [], [(1, 3)], []]
     with pytest.raises(IPUTeachError) as caught:
         graph.get_tile_mapping(vector)
-    assert caught.value.tried == "2 of the 4 elements of 'v' are on no tile."
+    assert caught.value.tried == "2 of the 4 elements of 'v' are not mapped to any tile."
 
 
 @given(

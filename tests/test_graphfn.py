@@ -323,8 +323,8 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         "a tuple",
         lambda w: made(w)((w.variable("x"), None), w.prog),
         """
-        VoidFunction cannot store the new tensor 'made' in its arguments, which are a tuple.
-          next:  give a list; the new tensor replaces None.""",
+        VoidFunction cannot store the new tensor 'made' in its arguments, because they are a tuple.
+          next:  give a list with None in the place of the new tensor.""",
     ),
     (
         "none",

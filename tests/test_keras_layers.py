@@ -256,7 +256,7 @@ WRONG: dict[str, tuple[Any, str]] = {
         lambda: fit(sample_weight=np.ones(10), class_weight={0: 1.0}),
         "class_weight was given, but|class_weight and sample_weight were both given",
     ),
-    "weights": (lambda: fit(sample_weight=np.ones((10, 2))), "a sample has losses of the shape"),
+    "weights": (lambda: fit(sample_weight=np.ones((10, 2))), "a sample has losses of shape"),
     "optimizer": (lambda: linear()[0].compile(loss="mse"), "without an optimizer.*'rmsprop'"),
     "metric": (lambda: linear()[0].compile("sgd", "mse", metrics=["auc"]), "metric 'auc'.*use one of"),
     "losses": (lambda: linear()[0].compile("sgd", ["mse", "mse"]), "2 items in loss, but.*1 output"),

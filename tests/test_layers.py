@@ -184,7 +184,7 @@ def test_a_callback_of_ones_own_adds_up_and_what_it_gives_is_looked_at() -> None
             {"norm_batch_size": 3},
             "distributed_batch_norm_statistics() was given 3 as norm_batch_size, for 2 samples on "
             "each of 2 replicas.\n  where: Tensor('variable0', FLOAT, shape (2, 3, 4))\n"
-            "  next:  give norm_batch_size as 2 times a divisor of 2.",
+            "  next:  give 2 times a divisor of 2 as norm_batch_size.",
         ),
     ):
         with pytest.raises(PoplibsError) as caught:

@@ -671,7 +671,7 @@ mat_mul_acc() was given 'k' as k.
   next:  give a number, or a tensor of one element.
 
 poplin.mat_mul(graph, x, lost, prog)
-mat_mul() was given b with 9 of its 9 elements on no tile.
+mat_mul() was given b with 9 of its 9 elements not mapped to any tile.
   where: Tensor('lost', FLOAT, shape (3, 3))
   next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).
 

@@ -408,7 +408,7 @@ non_linearity_in_place() works on FLOAT and HALF, but x is BOOL.
   next:  cast it with popops.cast.
 
 popnn.relu(graph, lost, prog)
-relu() was given x with 12 of its 12 elements on no tile.
+relu() was given x with 12 of its 12 elements not mapped to any tile.
   where: Tensor('lost', FLOAT, shape (4, 3))
   next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).
 

@@ -545,7 +545,7 @@ def test_what_lies_on_no_tile_is_named_at_the_call(call: str) -> None:
     count = 1 if "lost_count" in call else 12
     first, where, advice = str(caught.value).split("\n")
     assert first.startswith(f"{function}() was given ") and first.endswith(
-        f" with {count} of its {count} elements on no tile."
+        f" with {count} of its {count} elements not mapped to any tile."
     )
     assert where.startswith("  where: Tensor(") and "'lost" in where
     assert advice == (

@@ -376,7 +376,7 @@ uniform() was given 'one' as seed_modifier.
   next:  give a number.
 
 poprand.uniform(graph, seed, 1, lost, FLOAT, 0, 1, prog)
-uniform() was given reference with 6 of its 6 elements on no tile.
+uniform() was given reference with 6 of its 6 elements not mapped to any tile.
   where: Tensor('lost', FLOAT, shape (6,))
   next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).
 """

@@ -257,7 +257,7 @@ def test_every_question_is_answered_in_words(
         41
     }
     (at,) = (n for n, line in enumerate(lines) if line.startswith("Can your work be kept?"))
-    assert "no: work folder Nothing can be stored in the work folder: " in lines[at]
+    assert "no: work folder The work folder cannot be written: " in lines[at]
     assert (
         "set IPU_TEACH_WORK to a folder" in lines[at]
         and lines[at + 1] == "    next: do that, and run this again"

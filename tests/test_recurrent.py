@@ -430,7 +430,11 @@ def test_a_layer_says_what_does_not_fit() -> None:
             (state, weights._replace(biases=x), x),
             "give weights.biases the shape (4, 7), as params require.",
         ),
-        (InvalidTileMappingError, (state, weights._replace(biases=unmapped), x), "on no tile."),
+        (
+            InvalidTileMappingError,
+            (state, weights._replace(biases=unmapped), x),
+            "not mapped to any tile.",
+        ),
     ):
         with pytest.raises(error) as caught:
             lstm.lstm_fwd(graph, params, prog, *given)  # type: ignore[arg-type]

@@ -436,7 +436,7 @@ set_floating_point_behaviour() was given the tile 4.
         lambda b: set_hw_seeds(b.graph, b.x, b.prog),
         """\
 set_hw_seeds() was given Tensor('x', FLOAT, shape (4, 50)) as seeds, \
-which is not a tensor of UNSIGNED_INT[4, 6, 4]: four words for each worker of each tile.
+but it needs a tensor of UNSIGNED_INT[4, 6, 4], with four words for each worker of each tile.
   next:  give the tensor that get_hw_seeds returned, or create such a tensor with \
 graph.add_variable.""",
     ),

@@ -553,7 +553,7 @@ def test_a_race_is_named_with_its_replica() -> None:
     other = Machine()
     other.graph.add_variable(FLOAT, 2, "lost")
     assert said(InvalidTileMappingError, lambda: Engine(other.graph, Sequence())).startswith(
-        "The variable 'lost, replica 0 of 4' is on no tile."
+        "The variable 'lost, replica 0 of 4' is not mapped to any tile."
     )
 
 

@@ -79,7 +79,7 @@ def test_an_unmapped_variable() -> None:
     error = bench.error(InvalidTileMappingError)
     assert error.line == quoted(test_an_unmapped_variable, "here")
     assert str(error) == (
-        f"The variable 'lost' is on no tile.\n  line:  {error.line}\n  next:  "
+        f"The variable 'lost' is not mapped to any tile.\n  line:  {error.line}\n  next:  "
         "graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."
     )
 

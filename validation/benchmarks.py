@@ -1,10 +1,10 @@
 """PopLibs' own benchmarks: cycles of whole runs on Graphcore's models of a GC2 and a GC200.
 
-The figures are those that PopLibs' tests recorded. The table shows every third figure of each kind
-of operation that the kit has; a test compares the median over all figures. Products are of HALF
+The figures are those that PopLibs' tests recorded. The table shows every third figure for each kind
+of operation that the kit has. A test compares the median over all figures. Products are of HALF
 with partials of FLOAT, with operands in the layout that the plan needs. Reductions and poolings are
 of HALF, mapped linearly. Half of the published results are included. The figures come from a model,
-so agreement shows that the model is rebuilt, and not that a chip takes as long.
+so agreement shows that the kit reproduces that model, not that a chip takes the same time.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ REDUCTIONS: tuple[Reduced, ...] = (
     ((4, 25_088, 8), (1,), "SQUARE_ADD", None, 3_232, 3_040),
 )
 # Each item is (field, channels, number of contiguous channels, cycles on a GC2, cycles on a GC200).
-# The cycles are those of pooling and its gradient, with the maximum of 3 x 3 elements and padding.
+# The cycles are for max pooling over 3 x 3 elements with padding, and for its gradient.
 POOLINGS = (
     ((8, 8), 2_048, 8, 11_639, 11_819),
     ((35, 35), 192, 8, 14_026, 12_241),
@@ -151,7 +151,7 @@ def pooled(field: tuple[int, int], channels: int, channels_per_group: int, versi
 
 @cache
 def embedded(entries: int, columns: int, lookups: int, bytes_per_tile: int, version: str) -> int:
-    """Return the modelled cycles of looking up rows of HALF, and of adding to these rows.
+    """Return the modelled cycles of looking up HALF rows in a table, and of adding to them.
 
     As in PopLibs, the cycles are those of the fastest plan that needs at most `bytes_per_tile`
     bytes on a tile.
@@ -165,7 +165,7 @@ def embedded(entries: int, columns: int, lookups: int, bytes_per_tile: int, vers
 
 
 def benchmarks() -> list[Row]:
-    """Return rows for both machines: every third figure of each kind of operation."""
+    """Return the table rows for both machines: every third figure for each kind of operation."""
     rows = list[Row]()
     tolerance = TOLERANCES[PROGRAMS]
 

@@ -1,9 +1,9 @@
 """The blur whose phases are published: lbm-graphcore's GaussianBlurLowLevel on the image "cheese".
 
 Source: thorbenlouw/lbm-graphcore, main/GaussianBlurLowLevel.cpp. The image has four channels and is
-partitioned into blocks, one on each tile. Six vertices of a tile share its block by rows. Each
-vertex reads its rows, with a frame of one pixel around them, as one vector, so that frame and rows
-have to be gathered, and writes its rows as one vector.
+partitioned into blocks, one on each tile. The rows of a block are divided among six vertices on its
+tile. Each vertex reads its rows, with a frame of one pixel around them, as one vector, for which
+rows and frame have to be gathered. It writes its rows as one vector.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class VectorBlur(Vertex):
 
 
 def build(graph: Graph, dtype: type[DType], cycles: int) -> Execute:
-    """Return one pass over the image on one IPU, with a vertex for each worker thread.
+    """Build one pass over the image on one IPU, with a vertex for each worker thread.
 
     Each vertex has an estimate of `cycles` worker cycles, which replaces the cycles counted from
     its code.

@@ -1,6 +1,6 @@
 """Rows of figures from datasheets: threads, memory, peak rates and bandwidths.
 
-Functions of the cost model compute the rates, so there are no constants for them.
+The modelled rates are computed by the cost model: no constants in this module contain them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Add(Vertex):
 
 
 def peak(target: Target, dtype: type[DType]) -> float:
-    """Return the FLOP/s of a very long matrix product on all tiles, with the faster partials.
+    """Return the FLOP/s of a very long matrix product on all tiles, with the faster partials type.
 
     `dtype` is HALF, FLOAT, or QUARTER for any 8-bit float.
     """
@@ -68,7 +68,7 @@ def peak(target: Target, dtype: type[DType]) -> float:
 def memory_rate(target: Target, per_element: int) -> float:
     """Return the bytes per second that `Add` moves on all tiles together.
 
-    An element counts as `per_element` bytes.
+    `per_element` is the number of bytes that `Add` moves for each element.
     """
     num_elements = 10_000
     per_cycle = num_elements * per_element / traced_cycles(Add, num_elements)
@@ -267,7 +267,7 @@ def _memory_rates() -> list[Row]:
     ]
 
 
-# Figures that the kit does not model.
+# The figures that the kit does not model.
 UNMODELLED = [
     BOW_SLIDES.unmodelled(
         "GC200: IPU-Links (GB/s)",
@@ -315,7 +315,7 @@ UNMODELLED = [
 
 
 def fabric() -> list[Row]:
-    """Return the rows for the numbers of threads, and for the rates of the exchange and of links.
+    """Return the rows for the numbers of threads, and for the rates of exchange and links.
 
     Figures that the kit does not model are included.
     """

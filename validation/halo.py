@@ -6,9 +6,10 @@ first fill a halo around every block, so that a tile has 102 x 102 elements, of 
 are copies of its neighbours' elements.
 
 The grid has 608 x 2 blocks, one on each tile, with edges of zeros. Each block reads the same parts
-of its neighbours as in that program (main/HaloRegionApproaches.cpp), including its oddities: a
-single element from the south, and one element less than the block's width from each of the other
-sides. Each vertex has an estimate of 100 cycles, and its values do not matter.
+of its neighbours as in the published program (main/HaloRegionApproaches.cpp), including the
+oddities of that program: a single element from the south, and one element less than the block's
+width from each of the other sides. Each vertex is estimated at 100 cycles; the values that it
+computes do not matter.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class ExtraHalos(Vertex):
 
 
 def build(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
-    """Return 2 x `pairs` steps, in which two grids alternate as source and destination.
+    """Build 2 x `pairs` steps, in which two grids alternate as source and destination.
 
     Each tile has a square block of `block` x `block` cells.
     """
@@ -150,12 +151,12 @@ class IncludedHalos(Vertex):
 
 
 def two_waves(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
-    """Return 2 x `pairs` steps, each with the copies that fill the halos before it.
+    """Build 2 x `pairs` steps, each preceded by the copies that fill the halos.
 
-    Each tile has a square block of `block` x `block` cells, with a halo of one cell around it. The
-    copies from the neighbours to the north and south come first and are one cell wider than a
-    block. The copies from the east and west follow and take the whole height, with the corners
-    that the first copies have filled.
+    Each tile has a square block of `block` x `block` cells, with a halo of one cell around it.
+    First come the copies from the neighbours to the north and south, which are one cell wider than
+    a block. Then come the copies from the east and west, which take the full height, including the
+    corners that the first copies have filled.
     """
     num_tiles = graph.target.num_tiles // COLUMNS * COLUMNS
     halo_block_size = block + 2
@@ -189,7 +190,7 @@ def two_waves(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
 
 
 def _copies(blocks: list[Tensor], tile: int, block_size: int, vertical: bool) -> Iterator[Copy]:
-    """Yield the copies that fill two edges of a tile's halo.
+    """Yield the copies that fill two opposite edges of a tile's halo.
 
     With `vertical`, these are the edges to the north and south, and otherwise the edges to the east
     and west.

@@ -32,7 +32,7 @@ BABEL = Source(
     "Louw and McIntosh-Smith, Using the Graphcore IPU for traditional HPC applications (2021), "
     "table I",
 )
-# The number of elements of each of three arrays. It is the largest for which the arrays fit on a
+# The number of elements in each of three arrays: the largest number for which the arrays fit on a
 # GC2 (BabelStream, pull request 70).
 BABEL_LARGEST = 16_185_000
 # The clock frequency of boards with a GC2 in Hz. Graphcore's model of the GC2 has a clock of 1.6
@@ -40,7 +40,7 @@ BABEL_LARGEST = 16_185_000
 BOARD_CLOCK = 1.3e9
 WITHIN = TOLERANCES[VERTICES]
 
-# The cycles between two readings of the tile's counter, by the number of elements.
+# {number of elements: cycles between two readings of the tile's counter}
 SCALED_ADD = {64: 375, 128: 467, 256: 665, 512: 1_043}
 # Each item is (rows, depth, columns, cycles).
 PRODUCTS = (
@@ -55,8 +55,8 @@ PRODUCTS = (
 def libraries() -> list[Row]:
     """Return the table rows for popops.scaled_add_to on a tile, and for matrix products.
 
-    The products multiply HALF matrices with the AMP units. The figures of scaled_add_to include
-    the sync of the step.
+    The products multiply HALF matrices with the AMP units. The figures for scaled_add_to include
+    the sync of the superstep.
     """
     target = machine("ipu2")
     rows = []
@@ -129,7 +129,7 @@ class Transform(MultiVertex):
 class VectorTransform(MultiVertex):
     """`Transform` with operations on pairs of numbers instead of single numbers.
 
-    A vector and a row of the matrix, which have four numbers each, take two loads each.
+    A vector, like a row of the matrix, has four numbers and takes two loads.
     """
 
     matrix: Input[Vector[FLOAT]]
@@ -229,7 +229,7 @@ SUMS = (
 
 
 def own() -> list[Row]:
-    """Return rows for vertices written in C++, with intrinsics or in assembly.
+    """Return rows for vertices that were written in plain C++, with intrinsics or in assembly.
 
     The figures are cycles, or operations per cycle, of a vertex on one tile.
     """
@@ -365,7 +365,7 @@ def _sums() -> list[Row]:
 
 
 def _shapes(length: int, *names: str) -> dict[str, FieldValue]:
-    """Return the shapes of fields that are vectors of one length."""
+    """Return the shapes of fields that are vectors of the same length."""
     return dict.fromkeys(names, (length,))
 
 

@@ -1,15 +1,15 @@
 """Layers of PopLibs' own benchmarks: convolutions and fully connected layers with both gradients.
 
 `layers.csv` has the cycles of whole runs on Graphcore's models of a GC2 and a GC200. The table
-shows every third layer of each kind; a test compares the median over all layers. The layers are of
+shows every third layer of each kind. A test compares the median over all layers. The layers are of
 HALF with partials of FLOAT, except some of the small ones.
 
-For small and grouped fully connected layers, our figure is the whole run of PopLibs' tool, built
-and costed: products, the bias and its update, and the update of the weights. Recurrent layers are
-built and costed, too; the names of the layers contain the sizes, as in "lstm_16_25_1024_1024_half":
-batch, time steps, inputs and units. For the other layers,
-our figure is the sum of the planned products of the three passes, without PopLibs' rearrangements
-and weight updates. The published figures come from a model, as in `benchmarks`.
+For small and grouped fully connected layers, our figure is for all steps in a run of PopLibs' tool,
+which the kit builds and costs: products, the bias and its update, and the update of the weights.
+Recurrent layers are built and costed, too. Their names contain their sizes, as in
+"lstm_16_25_1024_1024_half": batch, time steps, inputs and units. For the other layers, our figure
+is the sum of the planned products of the three passes, without PopLibs' rearrangements and weight
+updates. The published figures come from a model, as in `benchmarks`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from validation.benchmarks import MACHINES, SOURCE
 from validation.programs import machine, profile
 from validation.row import PROGRAMS, TOLERANCES, Row
 
-LayerLine = dict[str, str]  # A line of `layers.csv`: the text in each column.
+LayerLine = dict[str, str]  # A line of `layers.csv`: {column: text}.
 FIELDS = ("stride", "lower", "upper")
 PASSES = ("TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 PRODUCTS = (
@@ -39,7 +39,7 @@ PRODUCTS = (
 )
 BUILT = "built by the calls of PopLibs' tools/fully_connected_layer.cpp: products, bias, updates"
 BUILT_KINDS = ("small", "grouped")
-LEARNING_RATE = 0.5  # The learning rate in PopLibs' tool.
+LEARNING_RATE = 0.5  # The learning rate of PopLibs' tool.
 # The kinds of layers for which the model does not reproduce the figures, each with the reason.
 KNOWN_NOT_TO_HOLD = {
     "depthwise": "PopLibs uses ConvPartialVerticalMac (poplin/ConvPlan.cpp), and the kit "
@@ -143,9 +143,9 @@ def _built(
 
 
 def modelled(layer: LayerLine, version: str) -> int:
-    """Return the modelled cycles of a layer, either of its whole run or of its planned products.
+    """Return the modelled cycles of a layer: of all its steps, or only of its planned products.
 
-    Only small and grouped fully connected layers are run as a whole.
+    All steps are counted only for small and grouped fully connected layers.
     """
     if layer["kind"] not in BUILT_KINDS:
         return three_passes(layer, version)
@@ -157,8 +157,9 @@ def modelled(layer: LayerLine, version: str) -> int:
 def recurrent(layer: LayerLine, version: str) -> int:
     """Return the modelled cycles of a recurrent layer, in inference or in training.
 
-    The layer is built with two time steps, and its loops are costed for all of them. All sequences
-    are then shorter, so the writes of zeros before the loops take fewer cycles, by about 1 %.
+    The layer is built with two time steps, and its loops are costed for all of them. Because the
+    sequences that are built are shorter, the writes of zeros before the loops take fewer cycles, by
+    about 1 %.
     """
     kind, batch, steps, inputs, units, dtype_name, *variants = layer["name"].split("_")
     dtype = FLOAT if dtype_name == "float" else HALF

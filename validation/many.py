@@ -1,4 +1,4 @@
-"""Many IPUs: the memory and idle time of pipelines, and the order of a ring, by published rules.
+"""Many IPUs, against published rules: memory and idle time of pipelines, and a ring's order.
 
 Each rule is checked on objects that the kit builds: the ticks of a schedule, and a ring of IPUs.
 """
@@ -19,7 +19,7 @@ GPIPE = Source(
 # The numbers of stages of the pipelines, and of IPUs in the rings, that are checked.
 SIZES = range(2, 17)
 
-# The total number of stages in all the pipelines, and of IPUs in all the rings.
+# The total number of stages in all pipelines, which is also that of IPUs in all rings.
 ALL = sum(SIZES)
 
 
@@ -55,7 +55,8 @@ def pipelines() -> list[Row]:
 def rings() -> list[Row]:
     """Return the table row that compares the order of the IPUs in a ring with the published order.
 
-    Clockwise, the published order has the even numbers upwards, and then the odd numbers downwards.
+    Clockwise, the published order is: the even numbers in ascending order, then the odd numbers in
+    descending order.
     """
     num_equal = 0
     for num_ipus in SIZES:

@@ -21,7 +21,8 @@ ROWS, COLS, SPLIT = 10_000, 1_000, 7
 def planner() -> list[Row]:
     """Return the table rows for the tutorial's planner, which divides each row into pieces.
 
-    Its formulae are computed with the worker threads and the exchange of the kit's model.
+    The formulae of the planner are computed with the worker threads and the exchange of the kit's
+    model.
     """
     plans_of_ipu1, plans_of_ipu2 = (
         tut6.plans(ROWS, COLS, machine(version)) for version in ("ipu1", "ipu2")

@@ -1,11 +1,12 @@
-"""The training of whole networks on 16 to 256 IPUs: measured throughput next to the estimate.
+"""The training of complete networks on 16 to 256 IPUs: measured and estimated throughput.
 
 The set-ups are those of the published configurations. ResNet-50 (MLPerf Training 1.1) has a
 micro-batch of 20 images, which the host sends as bytes. Recomputation starts from the outputs of
-six blocks, `pipeline_splits` in configs.yml. TensorFlow does not recompute what follows the last of
-them (graphcore/tensorflow, passes/pipeline_recomputation.cc). The throughput is that of epochs
-without validation, in the logs. Each replica of BERT is a pipeline of four IPUs. The first one has
-the embedding and the product with the vocabulary (graphcore/examples, nlp/bert/popart/configs).
+six blocks, which `pipeline_splits` in configs.yml lists. TensorFlow does not recompute the layers
+after the last of these blocks (graphcore/tensorflow, passes/pipeline_recomputation.cc). The
+throughput is that of epochs without validation, according to the logs. Each replica of BERT is a
+pipeline of four IPUs. The first one has the embedding and the product with the vocabulary
+(graphcore/examples, nlp/bert/popart/configs).
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ MLPERF = Source(
 )
 POSTER = Source(SILICON, "Graphcore, Performance at scale (2021)")
 TABLE = Source(SILICON, "Graphcore, performance results; set-up from graphcore/examples")
-IMAGES = 1_281_167  # The training images of ImageNet.
-EPOCHS = 38  # On 16 IPUs, by configs.yml.
+IMAGES = 1_281_167  # The number of training images in ImageNet.
+EPOCHS = 38  # The epochs of training on 16 IPUs (configs.yml).
 MINUTES = 28.3
-RACK = 64  # The IPUs that are joined by links. Gateways join the racks of a larger machine.
+RACK = 64  # The number of IPUs that links join. In larger machines, gateways join racks of IPUs.
 LACKS = "the estimate has no batch norm across replicas and no time of the host"
 GATEWAYS = ", and one ladder of links instead of racks that are joined by gateways"
 

@@ -29,7 +29,7 @@ SATURATE = Overflow.SATURATE
 NOT_A_NUMBER = 0x80  # The code of NaN, the only code that is not a number.
 
 # Each item is (format, value, scale, overflow, value read back at scale 0). The last value is None
-# if it is not a number.
+# if the result is NaN.
 VECTORS = [
     (F143, 2.0**-12, 0, NAN, 0),
     (F143, 2.0**33, 0, NAN, None),
@@ -113,7 +113,7 @@ def _by_definition(code: int, bits: int, bias: int) -> float:
 def generators() -> list[Row]:
     """Return rows that compare states of the random number generator xoroshiro128aox.
 
-    A figure is the number of the 128 bits that agree with the expected state.
+    A figure is the number of bits, of 128, that agree with the expected state.
     """
     start = np.array([1, 2], np.uint64)
     jumped = np.zeros(2, np.uint64)

@@ -12,9 +12,9 @@ ROUNDS = 10
 
 
 def rounds() -> int:
-    """Return in how many of the ten rounds a load and a store both run during compute.
+    """Return in how many of ten rounds a load and a store both run while the tiles compute.
 
-    Each round loads, computes and stores, and an I/O tile makes the transfers.
+    Each round loads, computes and stores, and an I/O tile executes the transfers.
     """
     graph = Graph(machine("ipu2", tiles_per_ipu=2, io_tiles=1))
     load_buffer, work_buffer, store_buffer = (

@@ -101,7 +101,7 @@ def number(value: float | None) -> str:
 
 
 def lines(title: str, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the lines of a family: the figures of each row, with their source and reason below."""
+    """Yield the lines of a family: the figures of each row, and below them source and reason."""
     yield title
     for row in rows:
         error = "" if row.error is None else f"{row.error:+.2%}"
@@ -117,9 +117,9 @@ def lines(title: str, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def classes(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a line for each class of work: its errors, and how many figures are explained.
+    """Yield a line for each class of work: the model's errors, and how many figures are explained.
 
-    Figures that fixed a constant of the kit do not count.
+    Figures that were used to fix a constant of the kit do not count.
     """
     for work, tolerance in TOLERANCES.items():
         by = {
@@ -143,7 +143,7 @@ def classes(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Return the number of rows, and of rows with each verdict, as text."""
+    """Return a text: the number of all rows, and the number of rows with each verdict."""
     count = Counter(row.verdict for row in rows)
     return f"{len(rows)} row{'' if len(rows) == 1 else 's'}: " + ", ".join(
         f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict]

@@ -25,7 +25,7 @@ TUT4 = Source(MODEL, "graphcore/tutorials, tutorials/poplar/tut4_profiling, scre
 )
 LIGHT = Source(SILICON, "graphcore/examples, tutorials/popvision/lightweight_profiling, README")
 ROUNDED = "printed with two or three digits"
-# The reason why figures of a product are not modelled, and the kit's own figure.
+# Texts: why a figure of a product is not modelled, and the kit's own figure.
 PLAN = "PopLibs' plan of the products is not published; the kit's plan has {:,} "
 
 
@@ -81,7 +81,7 @@ def halos() -> list[Row]:
 
 
 def _zeroing() -> list[Row]:
-    """Return the rows of the vertices of the halo exchange that write zeros."""
+    """Return the rows for those vertices of the halo exchange that write zeros."""
     reason = (
         "in 2020, the year of the profile, zeroing had an estimator of its own; the kit "
         "uses the estimator of PopLibs' Fill of 2023"
@@ -107,10 +107,7 @@ def _zeroing() -> list[Row]:
 
 
 def products() -> list[Row]:
-    """Return the table rows for a chain of two matrix products, on a model of the GC200.
-
-    The model is Graphcore's.
-    """
+    """Return the table rows for a chain of two products, on Graphcore's model of the GC200."""
     report = profile(*chained_products(machine("ipu2")))
     return [
         *_matrices(report),
@@ -321,7 +318,7 @@ def two_operations() -> list[Row]:
 def growing_operations() -> list[Row]:
     """Return the table rows for an operation that makes one more pass in each execution, on tile 0.
 
-    Its cycles depend on data, so a run measures them.
+    The cycles of the operation depend on data, so the program is run to count them.
     """
     published = (3_905, 7_555, 11_203, 14_857, 18_505)
     modelled = programs.growing(machine("ipu2"))
@@ -362,7 +359,7 @@ def growing_operations() -> list[Row]:
 def buffers() -> list[Row]:
     """Return the table rows for a hundred operations, which a chip recorded in a buffer.
 
-    The kit has no such buffer, so only the number of operations is modelled.
+    The kit has no such buffer and models only the number of operations.
     """
     graph, loop = operations(machine("ipu2"), 1)
     blocks = profile(graph, Repeat(100, loop)).execution.blocks(0, program_filter="^op1$")

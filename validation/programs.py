@@ -1,4 +1,4 @@
-"""The programs behind the published profiles, and their profiles without a run.
+"""The programs behind the published profiles, and functions that profile them without a run.
 
 A profile needs no values: a program is compiled, and the costs of its steps are added up in the
 order in which they would run. So a program with gigabytes of data needs memory only for its graph.
@@ -22,7 +22,7 @@ from ipu_teach.report import CompiledProfile, Report, StepLog
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
-# The reason why cycles of an exchange differ from those of a published profile.
+# The reason why the cycles of an exchange differ from a published profile.
 UNPUBLISHED_SCHEDULE = (
     "Poplar's schedule of sends is not published; the model has a perfect schedule, "
     "without collisions between senders"
@@ -30,7 +30,7 @@ UNPUBLISHED_SCHEDULE = (
 
 
 def machine(version: str, **changes: object) -> Target:
-    """Return the target of a full chip of that version, with `changes` to its fields."""
+    """Return the target of a full chip of the given version, with `changes` to its fields."""
     return IPUModel(version, **changes).create_device().target
 
 

@@ -11,8 +11,8 @@ REPRODUCED, EXPLAINED, OUTSIDE = "reproduced", "explained", "outside"
 NOT_MODELLED, CALIBRATES = "not modelled", "calibrates"
 VERDICTS = (REPRODUCED, EXPLAINED, OUTSIDE, NOT_MODELLED, CALIBRATES)
 
-# The classes of rows. `TOLERANCES` has the relative error that the model may have in each class.
-# These limits were set before any figure was modelled.
+# The classes of rows. `TOLERANCES` has the maximum relative error of the model in each class; these
+# limits were set before any figure was modelled.
 FORMATS, DATASHEETS, VERTICES, PROGRAMS = "number formats", "datasheets", "vertices", "programs"
 # The rows of the class "algorithms" compare the order of operations, so they have no tolerance.
 ALGORITHMS = "algorithms"
@@ -23,7 +23,7 @@ TOLERANCES = {FORMATS: 0.0, ALGORITHMS: 0.0, DATASHEETS: 0.01, VERTICES: 0.10, P
 class Row:
     """A published figure next to the modelled one.
 
-    - `name` has the set-up and the unit, and `source` the place of publication.
+    - `name` contains the set-up and the unit, and `source` says where the figure was published.
     - `modelled` is None if the kit has no model of the figure.
     - `tolerance` is relative, or absolute if the published figure is 0.
     - `why` is the reason for the difference or for the tolerance.
@@ -78,7 +78,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Source:
-    """A publication with measured numbers of one kind. `row` makes a table row of such a number.
+    """A publication with measured numbers of one kind. `row` makes a table row from such a number.
 
     `set_up` describes the measurements, and each row's name begins with it.
     """
@@ -101,7 +101,7 @@ class Source:
         calibrates: bool = False,
         explained: bool = False,
     ) -> Row:
-        """Return the row of a figure and its modelled value; the arguments are those of `Row`."""
+        """Return the row of a published figure and its modelled value; see `Row` for arguments."""
         figures = published, modelled, tolerance, why, calibrates, explained
         return Row(self.set_up + name, self.kind, self.published, *figures)
 

@@ -1,7 +1,7 @@
 """Published cycles of single vertices, each as a row next to the kit's figure.
 
-They are of products by AMP units on a Bow, the tutorials' dot product, and the launch of workers on
-a C600.
+The vertices are products by AMP units on a Bow, and the dot product of the tutorials. Rows for a
+C600 have the launch of workers, a copy and a sync.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def amp() -> list[Row]:
 def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -> int:
     """Return the worker cycles of one vertex, counted from its trace.
 
-    The vertex's vectors have `elements` numbers.
+    Each vector of the vertex has `elements` numbers.
     """
     shapes = {field.name: (elements,) * field.depth for field in codelet.fields.values()}
     return one_vertex(codelet, shapes, codelet_prices=prices) // machine("ipu2").num_worker_contexts

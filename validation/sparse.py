@@ -1,9 +1,9 @@
 """Sparse products of 4,096 x 4,096 compared with dense ones, as measured on a Bow chip.
 
-In each ratio, both products have the number of columns that is best for them, and only non-zeros
-count as work. PopLibs' own cost model plans the static product, for blocks placed evenly at random.
-It also plans the dynamic product, except for the number of steps in which buckets are exchanged.
-The kit's own partitioner computes this number for a random pattern.
+In each ratio, each of the two products has the number of columns that is best for it. Only
+non-zeros count as work. PopLibs' own cost model plans the static product, for blocks placed evenly
+at random. It also plans the dynamic product, except for the number of steps in which buckets are
+exchanged. The kit's own partitioner computes this number for a random pattern.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SOURCE = Source(
     SILICON, "graphcore-research/sparsity-benchmarks, analysis/Analysis.ipynb, Bow at 1.85 GHz"
 )
 COLUMNS = 64, 256, 1024, 4096, 8192
-# Each item is (dtype, block, static ratio, dynamic ratio). A ratio says how many times as fast as
-# the dense product the sparse product is, at a density of 1/16.
+# Each item is (dtype, block, static ratio, dynamic ratio). A ratio is the speed of the sparse
+# product relative to the dense product, at a density of 1/16.
 PUBLISHED = ((HALF, 16, 4.9, 1.9), (HALF, 1, 0.7, 0.4), (FLOAT, 16, 5.6, 3.8), (FLOAT, 1, 1.4, 0.9))
 FASTER = (
     "the plan's cost is PopLibs' own model, whose source says that its estimate of reductions is "
@@ -55,9 +55,9 @@ def dense_rate(m: int, dtype: type[DType]) -> float:
 
 
 def static_ratio(m: int, block: int, density: float, dtype: type[DType]) -> float:
-    """Return how many times as fast as the dense product the static sparse product is.
+    """Return the speed of the static sparse product relative to the dense product.
 
-    The rate of a product is its columns per cycle, for the best number of columns.
+    The speed of a product is its columns per cycle, for the number of columns that is best for it.
     """
     target = machine("bow")
     blocks = max(1, int((m // block) ** 2 * density))
@@ -74,8 +74,9 @@ def static_ratio(m: int, block: int, density: float, dtype: type[DType]) -> floa
 def dynamic_ratio(block: int, density: float, dtype: type[DType]) -> tuple[float, int, int]:
     """Return `(ratio, steps, columns)` for the dynamic sparse product of a random pattern.
 
-    `ratio` says how many times as fast as the dense product it is, in columns per cycle. It is that
-    of the best number of columns, `columns`, for which the buckets are exchanged in `steps` steps.
+    `ratio` is the speed of the sparse product, in columns per cycle, relative to that of the dense
+    product. `columns` is the number of columns that is best for the sparse product; with it, the
+    buckets are exchanged in `steps` steps.
     """
     target = machine("bow")
     m = 4096
@@ -100,9 +101,10 @@ def dynamic_ratio(block: int, density: float, dtype: type[DType]) -> tuple[float
 
 
 def rows() -> list[Row]:
-    """Return rows: how many times as fast as dense products sparse products are.
+    """Return the rows for the speed of sparse products relative to dense products.
 
-    Two further rows have the density at which sparse overtakes dense, and the authors' fit.
+    Two further rows have the density at which the sparse product overtakes the dense one, and the
+    authors' fit.
     """
     rows_built = []
     within = TOLERANCES[PROGRAMS]

@@ -1,6 +1,6 @@
 """Published cycles of grids on many tiles, each as a row next to the kit's figure.
 
-They are of a halo exchange by copies, on a model, and of a blur on GC2 chips.
+The figures are for a halo exchange by copies, on Graphcore's model, and for a blur on GC2 chips.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ def blurs() -> list[Row]:
         "addresses of their own"
     )
     for name, codelet, cycles_on_one, cycles_on_sixteen in codelets:
-        # A worker has a sixth of a tile's pixels: 5 rows of 69 pixels on 1,216 tiles, or 3 rows of
-        # 7 pixels on 19,456 tiles.
+        # Each worker processes a sixth of a tile's pixels: 5 rows of 69 pixels on 1,216 tiles, or 3
+        # rows of 7 pixels on 19,456 tiles.
         for ipus, published, (height, width) in (
             (1, cycles_on_one, (5, 69)),
             (16, cycles_on_sixteen, (3, 7)),

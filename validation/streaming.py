@@ -1,6 +1,7 @@
 """Published results of examples that use streaming memory, each as a row next to the kit's result.
 
-The results are values of remote variables, and the sizes of a tensor's shards. They must be equal.
+The results are the values of remote variables, and the sizes of a tensor's shards. Published and
+modelled results must be equal.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LOCATIONS = 'graphcore/popart, docs, "Tensor locations"'
 
 
 def updated(amounts: list[int]) -> list[tuple[int, int]]:
-    """Return (value on the chip, value in the row) for each row of a remote buffer.
+    """For each row of a remote buffer, return (value on the chip, value in the row) after a run.
 
     Each row first contains 1. The program loads it, adds the row's entry of `amounts`, and stores
     it.
@@ -52,7 +53,7 @@ def updated(amounts: list[int]) -> list[tuple[int, int]]:
 def rows() -> list[Row]:
     """Return the table rows for two kinds of examples from PopXL.
 
-    They have the values of remote variables after updates, and the sizes of a tensor's shards.
+    The rows have the values of remote variables after updates, and the sizes of a tensor's shards.
     """
     [[chip, stored]] = updated([2])
     rows_after = [int(tensor) for _, tensor in updated([1, 2])]

@@ -3,7 +3,8 @@
 The program is that of Graphcore's tutorial 6 (graphcore/examples,
 tutorials/poplar/tut6_matrix_vector_opt). Every row of the matrix is divided into `split` pieces.
 One vertex multiplies a piece by its part of the vector, and a second compute set adds up the pieces
-of each row. More pieces distribute the work more evenly, but make the second step longer.
+of each row. With more pieces, the work is distributed more evenly, but the second compute set takes
+longer.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Sum(Vertex):
 def dot_cycles(elements: int) -> int:
     """Return the tutorial's guess of the worker cycles of a dot product.
 
-    The guess is five cycles, and a loop that processes two elements a cycle.
+    The guess is five cycles plus a loop that processes two elements per cycle.
     """
     return 5 + (elements + 1) // 2
 
@@ -106,10 +107,10 @@ def plans(rows: int, cols: int, target: Target) -> list[PhaseEstimates]:
 def build(
     graph: Graph, rows: int, cols: int, split: int, multiplier: type[Vertex] | None = None
 ) -> Sequence:
-    """Return the program, with streams "matrix", "vector" and "result".
+    """Build the program, with the streams "matrix", "vector" and "result".
 
-    Each vertex costs as much as the tutorial guesses. With another `multiplier`, each vertex costs
-    as much as its operations.
+    By default, each vertex costs as much as the tutorial guesses. With a `multiplier`, each vertex
+    costs as much as its operations.
     """
     tiles = graph.target.num_tiles
     matrix = graph.add_variable(FLOAT, (rows, cols), "matrix")

@@ -113,7 +113,8 @@ c.Spawner.environment = {
     **threads,
 }
 c.Spawner.mem_limit = "2G"  # RoomSpawner enforces this limit; every lesson needs less.
-# The server only gets to know this limit. Only spawners with control groups can enforce it.
+# This limit is only passed on to the server, because enforcing it needs a spawner with control
+# groups.
 c.Spawner.cpu_limit = 1
 c.Spawner.start_timeout = 300  # If a whole class logs in at once, the last server starts late.
 c.Spawner.http_timeout = 300

@@ -48,8 +48,10 @@ LESSONS = ("01_bulk_synchronous_parallel", "02_variables_mapping_programs")
 
 
 def rows_of_different_lengths(tiles: int, rounds: int = 3) -> Report:
-    """Return the report of a program that sums two rows on each tile, some of them shorter than
-    others, and copies the sums to other tiles."""
+    """Return the report of a program that sums two rows per tile and copies the sums elsewhere.
+
+    Some rows are shorter than others. The sums are copied to other tiles.
+    """
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
     rows = graph.add_variable(FLOAT, (2 * tiles, 256), "rows")
@@ -72,8 +74,10 @@ def rows_of_different_lengths(tiles: int, rounds: int = 3) -> Report:
 
 
 def products(tiles: int, *, keep: bool = False) -> Report:
-    """Return the report of a chain of seven matrix products. With `keep`, the host may read every
-    product, so that all of them stay in memory."""
+    """Return the report of a chain of seven matrix products.
+
+    With `keep`, the host may read every product, so that all products stay in memory.
+    """
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph, program = Graph(device.target), Sequence()
     product = graph.add_variable(FLOAT, (96, 80), "m0")
@@ -119,8 +123,10 @@ class Job(SupervisorVertex):
 
 
 def slow_tile() -> View:
-    """Return a view of two supersteps on 13 tiles, of which tile 4 computes seven times as long as
-    the others."""
+    """Return a view of two supersteps on 13 tiles.
+
+    Tile 4 computes seven times as long as the other tiles.
+    """
     device = IPUModel("ipu2", tiles_per_ipu=13).create_device()
     graph = Graph(device.target)
     messages = graph.add_variable(FLOAT, (13, 64), "messages")
@@ -157,8 +163,8 @@ def patches_of_an_image() -> View:
 def a_pattern_that_spills() -> View:
     """Return a view of how the blocks of a sparse matrix fill the buckets of the tiles.
 
-    All blocks find room. But most blocks are in a few rows, so the buckets of those rows are too
-    small, and some blocks spill into the buckets of other tiles.
+    All blocks fit. But most blocks are in a few rows, so the buckets of those rows are too small,
+    and some blocks spill into the buckets of other tiles.
     """
     target = IPUModel("ipu2", tiles_per_ipu=13).create_device().target
     params = dynamic.MatMulParams.create_with_num_non_zero_values(60, 64, 8, 960, (4, 4))
@@ -273,8 +279,8 @@ def question(view: View) -> str:
 def with_questions(text: str, views: dict[str, View]) -> str:
     """Return the text of a page with a question above each picture, and the answer below it.
 
-    The question is the one that the view answers. The answer is the title of the view. `views` has
-    each view by the file name of its picture.
+    The question is that of the picture's view (see `question`), and the answer is the view's title.
+    `views` maps the file name of each picture to its view.
     """
     text = re.sub(r"\*Question: .*\*\n\n|\n\n\*Answer: .*\*(?=\n)", "", text)
 

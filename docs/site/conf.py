@@ -63,7 +63,8 @@ myst_enable_extensions = ["attrs_inline", "substitution"]
 CODE = {"url": "../_modules/{{path}}.html#{{fragment}}"}
 myst_url_schemes = {"http": None, "https": None, "mailto": None, "code": CODE}
 
-autodoc_typehints = "none"  # The docstrings have shapes, dtypes and units.
+# Signatures show no types, because the docstrings give shapes, dtypes and units.
+autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "undoc-members": True, "exclude-members": "not_here"}
 toc_object_entries_show_parents = "hide"
@@ -243,7 +244,8 @@ def snake(cpp: str) -> str:
 def rows_by_name() -> dict[str, list[tuple[str, Row | None]]]:
     """Return {path below `ipu_teach`: [(C++ name, row)]} from both tables of C++ names.
 
-    If a row lists several C++ names, only the first one has the row; the others have None.
+    If a row lists several C++ names, only its first name is paired with the row; the other names
+    are paired with None.
     """
     found: dict[str, list[tuple[str, Row | None]]] = {}
     for row in (row for rows in (*SECTIONS.values(), *LIBRARIES.values()) for row in rows):
@@ -278,9 +280,10 @@ def first_lesson(path: str) -> str:
 
 
 def where(path: str) -> str:
-    """Return a line on the first lesson that names an object, or else on the first page.
+    """Return a line with a link to the first lesson, or else the first page, that names an object.
 
-    The line is "" for anything but a class or function, and for a method that no lesson names.
+    The line is "" for anything other than a class or function, and for a method that no lesson
+    names.
     """
     if lesson := first_lesson(path):
         return f"**First in** :doc:`/{page(lesson)}`"
@@ -295,7 +298,8 @@ def where(path: str) -> str:
 def facts(path: str) -> list[str]:
     """Return the lines below the docstring of an object on the website.
 
-    They have its C++ names, the differences, an example call, and the first lesson that names it.
+    The lines have the object's C++ names, the differences, an example call, and the first lesson
+    that names the object.
     """
     known, found = ROWS.get(path, []), where(path)
     told = [f"**C++** {', '.join(f'``{cpp}``' for cpp, _ in known)}"] if known else []

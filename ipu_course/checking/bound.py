@@ -19,11 +19,11 @@ from math import ceil
 from ipu_course.checking.verdict_panel import number
 from ipu_teach.report import Report
 
-# A tile accesses at most this many bytes in a cycle: two loads and one store of 64 bits.
+# The maximum number of bytes that a tile accesses in a cycle: two loads and one store of 64 bits.
 # `validation/chips.py` has the published rates.
 MEMORY_BYTES_PER_CYCLE = 24
-# An AMP unit (matrix-multiply unit) performs this many multiply-adds in a cycle. The number of
-# units on a tile, and the source of that number, are in `ipu_teach/target.py`: see the fields
+# The number of multiply-adds that an AMP unit (matrix-multiply unit) performs in a cycle. The
+# number of units on a tile, and its source, are in `ipu_teach/target.py`: see the fields
 # `conv_units_fp32` and `conv_units_fp16`.
 MULTIPLY_ADDS_PER_UNIT = {"fp32": 1, "fp16": 4}
 
@@ -41,7 +41,7 @@ class Bound:
         return yours < self.least * (1 - 1e-9)
 
     def is_near(self, yours: float) -> bool:
-        """Return whether the cost `yours` is so near the bound that a comparison says something."""
+        """Return whether the cost `yours` is near the bound: at most 20 % above it."""
         return yours <= 1.2 * self.least
 
     def said(self, yours: float) -> str:
@@ -85,9 +85,9 @@ def least_cycles(report: Report, supersteps: int, crossing: int = 0, touched: in
 
 
 def _compute(tiles: int, flops: int, flops_per_cycle: int, touched: int) -> dict[str, int]:
-    """Return a dict with one entry: a text that says what limits the compute phase, and its cycles.
+    """Return {limit: cycles}, where the only key describes what limits the compute phase.
 
-    It is for arithmetic or for memory accesses, whichever takes longer.
+    The limit is either arithmetic or memory accesses, whichever takes longer.
     """
     arithmetic = ceil(flops / (tiles * flops_per_cycle))
     memory = ceil(touched / (tiles * MEMORY_BYTES_PER_CYCLE))

@@ -22,7 +22,7 @@ from ipu_course.checking.shared import LONGEST_KEPT, last_name
 from ipu_course.checking.state import learned
 from ipu_course.checking.verdicts import Kind, Passed
 
-# `shared.alone` writes only these statements. If there is another one, the text was edited.
+# The kinds of statements that `shared.alone` writes. A text with any other kind was edited.
 KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 

@@ -117,9 +117,9 @@ class Broken(Exception):
 def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
     """Return `(error, why, next step)` as text for two kinds of `TypeError`; None for other errors.
 
-    One is raised if an argument of a function of this package is missing. The other is raised if a
-    numpy function is applied to a popops expression. Python's messages for them use names that a
-    learner does not know.
+    The first kind is raised if a call of one of this package's functions lacks an argument. The
+    second kind is raised if a numpy function is applied to a popops expression. Python's own
+    messages for both kinds use names that a learner does not know.
     """
     if not isinstance(error, TypeError):
         return None
@@ -161,8 +161,8 @@ def _in_the_kits_words(error: BaseException) -> tuple[str, str, str] | None:
     return None
 
 
-# For calls whose argument is empty: (pattern of the error message, why the call fails, what to do
-# next).
+# Errors of calls with an empty argument: (pattern of the error message, why the call fails, what to
+# do next).
 OF_NOTHING = (
     (
         r"(min|max)\(\) (arg is an empty sequence|iterable argument is empty)",
@@ -213,8 +213,7 @@ class answering:
     """Context manager for a call into the learner's code.
 
     An exception of that code is raised as `Broken`, unless it is a verdict or an interruption. If
-    the code binds names in modules that checks use to other objects, the end of the block restores
-    them.
+    the code rebinds names of modules that checks use, the end of the block restores these names.
     """
 
     def __init__(self, tried: str) -> None:
@@ -309,9 +308,9 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
 def call_all(answer: Callable[..., Result], cases: Sequence[tuple[object, ...]]) -> list[Result]:
     """Call `answer` with copies of the arguments of each case, and return its results.
 
-    Unlike `call`, this restores names that the answer bound to other objects only once, because
-    restoring takes longer than most answers. If a call raises an error, returns `...` or changes an
-    argument, all cases are called again with `call`.
+    Unlike `call`, this restores the names that the answer rebinds only once, after all calls,
+    because restoring takes longer than most answers. If a call raises an error, returns `...` or
+    changes an argument, all cases are called again with `call`.
 
     :raises Broken: if the answer raises an error.
 

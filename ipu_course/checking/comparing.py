@@ -30,8 +30,8 @@ from ipu_teach.types import Array
 
 Value = str | int | float  # A value that a learner writes down, such as a cycle count.
 Values = Value | tuple[Value, ...] | list[Value] | Array
-Case = TypeVar("Case", bound=tuple[object, ...])  # The arguments of one call.
-Pairs = Sequence[tuple[Case, Result]]  # The arguments and the result of each call.
+Case = TypeVar("Case", bound=tuple[object, ...])  # The arguments of one call of an answer.
+Pairs = Sequence[tuple[Case, Result]]  # For each call: (its arguments, its result).
 
 
 def compare_value(answer: Values, right: Values, exercise: str, about: str, advice: str) -> Passed:
@@ -73,11 +73,11 @@ def compare_value(answer: Values, right: Values, exercise: str, about: str, advi
 def gives_alike(
     answer: Callable[..., object], *cases: tuple[object, ...]
 ) -> Callable[[Callable[..., object]], bool]:
-    """Return a function that says whether another function gives the same results as `answer`.
+    """Return a function that tells whether another function gives the same results as `answer`.
 
-    It calls the other function, which is one with a known mistake, in all `cases`. Give at least
-    two cases, because in a single one a mistake may give the same result by accident. Two calls
-    that raise errors of the same type count as equal.
+    The other function, one with a known mistake, is called with the arguments in each of `cases`.
+    Give at least two cases, because in a single case a mistake may give the same result by
+    accident. Two calls that raise errors of the same type count as equal.
     """
 
     def outcome(function: Callable[..., object], case: tuple[object, ...]) -> object:
@@ -187,10 +187,10 @@ def _explained(
     tolerance: float,
     otherwise: Callable[[Pairs[Case, Result]], Reason],
 ) -> tuple[str, str, str]:
-    """Return (what came, why, next step) for the wrong result of the case `fault`.
+    """Return (actual result, why, next step) for the case `fault`, whose result is wrong.
 
-    For each case with a wrong result, `wrong` has a text that describes the difference. The other
-    parameters are those of `compare`.
+    `wrong` maps each case with a wrong result to a text that describes the difference. `answer`,
+    `oracle`, `cases`, `suspects`, `tolerance` and `otherwise` are as in `compare`.
     """
     pairs = list(zip(cases.values(), results.values(), strict=True))
     known, advice = next(filter(any, _reasons(suspects, otherwise, oracle, pairs)), ("", next_step))
@@ -256,7 +256,7 @@ def _results_of(
 
 
 def refuse_floats(description: str, result: object, expected: str = "integers") -> None:
-    """Raise `NotYet` if `result` has floats, for exercises that need integers such as indices."""
+    """Raise `NotYet` if `result` contains floats where an exercise needs integers, e.g. indices."""
     if not is_of_integers(result):
         is_array = isinstance(result, np.ndarray) and result.ndim
         raise NotYet(
@@ -271,9 +271,9 @@ def refuse_floats(description: str, result: object, expected: str = "integers") 
 
 
 def _size(case: Iterable[object]) -> tuple[int, float]:
-    """Return `(count, total)`: the number of values in a case and the sum of their sizes.
+    """Return `(count, total)`: the number of values in a case and the sum of their absolute values.
 
-    The size of a value is its absolute value.
+    Values that are not numbers count, but add nothing to the sum.
     """
     count = 0
     total = 0.0
@@ -302,7 +302,7 @@ def _still_wrong(
     cases: Iterable[Case],
     tolerance: float,
 ) -> str:
-    """Compare an answer with the oracle again, with arrays of floats in the cases as float64.
+    """Compare an answer with the oracle again, after converting the float arrays to float64.
 
     Return the first difference in words, or "" if there is none.
     """
@@ -321,8 +321,8 @@ def _reasons(
 ) -> Iterator[Reason]:
     """Yield possible reasons for wrong results, one from each of three sources.
 
-    They are the known mistakes, the function `otherwise` of the exercise, and rounding. If a source
-    has no reason, its item is `("", "")`.
+    The sources are the known mistakes, the exercise's function `otherwise`, and rounding. A source
+    that finds no reason yields `("", "")`.
     """
 
     def gives_the_same(like: Callable[..., Result]) -> bool:
@@ -347,8 +347,8 @@ def rounding_or_logic(again: Callable[[], str]) -> str:
     the remaining difference in words. The result is also "" if this repetition raises an error, or
     if half of the check's time is already used.
     """
-    # A second run may take as long as the first, so there is no second run if half of the time is
-    # over.
+    # A second run may take as long as the first, so it is made only if at least half of the time
+    # is left.
     if half_is_over():
         return ""
     try:
@@ -374,7 +374,7 @@ def _is_floating(value: object) -> bool:
 
 
 def _rounded(oracle: Callable[..., Result], pairs: Pairs[Case, Result]) -> Reason:
-    """Return `(why, next step)` if every result is the correct one, but rounded.
+    """Return `(why, next step)` if every result is the rounded correct result.
 
     All results must be rounded to the same number of digits after the decimal point, from 0 to 4.
     Otherwise return `("", "")`.

@@ -21,8 +21,8 @@ from ipu_course.checking.words import section, text
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
 from ipu_teach.types import Array
 
-REFUSALS = 3  # A puzzle is offered after this many refused attempts.
-MOST = 1e15  # The largest number that can be predicted.
+REFUSALS = 3  # The number of refused attempts after which a puzzle is offered.
+MOST = 1e15  # The largest number that is allowed in a prediction.
 Guess = str | int | float  # A valid value of a prediction.
 NUMBER = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d*)?(?:e[+-]?\d+)?) ?(%|per ?cent)?")
 
@@ -102,9 +102,9 @@ class PredictedValue:
         return value if isinstance(value, int) else float(value)
 
     def readings(self, answer: object) -> tuple[str, ...]:
-        """Return two unambiguous texts, one for each meaning of an ambiguous value; else ().
+        """Return two unambiguous strings, one for each meaning of an ambiguous answer; else ().
 
-        0.97 is ambiguous if the value is in per cent: the learner may mean 0.97 % or 97 %.
+        The answer 0.97 is ambiguous if the value is in per cent: it may mean 0.97 % or 97 %.
         """
         value, has_sign = _number_in(answer, self.unit)
         if not self.per_cent or value is None or has_sign or not 0 < value <= 1:
@@ -121,8 +121,8 @@ class PredictedValue:
     def example(self, place: int) -> Guess:
         """Return an allowed value, which a message shows as an example.
 
-        `place` is the index of this value in its prediction. The example depends on it, so that the
-        examples of several values usually differ.
+        `place` is the index of this value in its prediction. The example depends on `place`, so
+        that the values of one prediction usually have different examples.
         """
         if self.choices:
             return self.choices[-1 - place % len(self.choices)]
@@ -245,7 +245,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A question in which the numbers have been chosen: its text, and a function for the answer.
+    """A question with chosen numbers: its text, and a function that computes the answer.
 
     The function runs a program on the simulated machine and returns the result.
     """

@@ -28,10 +28,9 @@ from ipu_course.checking.naming import EXERCISE, lesson_of
 from ipu_course.checking.notebooks import lessons, read_json
 from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
 
-Names = dict[str, Any]  # The names that the cells of a notebook define, with their objects.
+Names = dict[str, Any]  # Maps each name that the cells of a notebook define to its object.
 BEGIN = re.compile(rf"^( *)# BEGIN SOLUTION ({EXERCISE}): (\S.*)$")
-# The lines of a task in a learner's cell have at most this many characters, to fit on a small
-# screen.
+# The maximum number of characters in a line of a task in a learner's cell, for small screens.
 WIDTH = 88
 MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
 END = re.compile(r"^ *# END SOLUTION$")
@@ -162,7 +161,7 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
 
     `where` is the cell's name, which the error message quotes.
 
-    :raises LessonSourceError: if a mark is malformed, or a BEGIN or END mark lacks the other one.
+    :raises LessonSourceError: if a mark is malformed, or a BEGIN or END mark has no partner.
     """
     gaps: list[Gap] = []
     lines = source.splitlines()
@@ -209,8 +208,9 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
 def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
     """Return a cell's source in which a comment with the task replaces each answer.
 
-    Below the comment is code that does nothing. If the answer assigns a name that is used after the
-    gap, in this cell or in one of the `later` cells, that code binds the name to `...`.
+    Below the comment is a line `...`, which does nothing. If the answer assigns names that are used
+    after the gap, in this cell or in one of the `later` cells, there is a line `name = ...` for
+    each of these names instead.
     """
     lines = source.splitlines()
     for gap, blank in reversed(tasks(source, later, where)):
@@ -276,8 +276,8 @@ def without_check(source: str) -> str:
 class Reference:
     """An exercise's reference answer: a cell of a solved notebook.
 
-    It has the source of the cell without its check(), and the expressions that the cell passes to
-    check().
+    `cell` is the source of the cell without its check(), and `answers` has the expressions that the
+    cell passes to check().
     """
 
     path: Path

@@ -99,7 +99,7 @@ class Screen:
 
 
 def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
-    """Replace `DATA = "digits"` by the data set `data` in the cell tagged `parameters`.
+    """Replace `DATA = "digits"` with the data set `data` in the cell tagged `parameters`.
 
     `name` is the lesson's name, which the error message quotes.
 
@@ -190,7 +190,7 @@ async def _run_cells(
                 screen.cell_done(number)
     except CellExecutionError as error:
         return cell_error(cell, number, name, ename=error.ename, evalue=error.evalue)
-    except DeadKernelError:  # nbclient also raises it if the task was cancelled.
+    except DeadKernelError:  # nbclient also raises this error if the task was cancelled.
         return f"{name}: the kernel died in code cell {number}; usually because memory ran out"
     except RuntimeError as error:
         # nbclient has already stopped the kernel, and a second call would raise an error at exit.

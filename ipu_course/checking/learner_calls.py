@@ -41,9 +41,9 @@ _shared: dict[str, Shared | None] = {}
 last_advice: dict[str, str] = {}
 
 
-DONE = ("solved", "with help", "given")  # A further attempt does not change these states.
+DONE = ("solved", "with help", "given")  # The states that a further refusal does not change.
 MOST_REASONS = 8  # The maximum number of reasons for refusals that are stored for an exercise.
-# The heading of the hint that shows code.
+# The heading of the hint that shows the code for the gap.
 IN_THE_GAP = "in place of the gap"
 # The maximum number of characters of a stored reason.
 LONGEST_REASON = 160
@@ -185,7 +185,7 @@ def _count(record: Record, verdict: Verdict, text: str | None) -> None:
 
 
 def _reason(rows: dict[str, str]) -> str:
-    """Return the reason for a refusal, or the result of the answer if there is no reason."""
+    """Return the first of these rows that has text: reason, actual result, next step, attempt."""
     return next((rows[key] for key in ("why", "came", "next", "tried") if rows.get(key)), "")
 
 

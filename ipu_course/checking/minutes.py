@@ -1,8 +1,8 @@
 """Write the minutes of each lesson, which are in its `words.md`, into the files that learners read.
 
-They are in three other files: in the first cell of the solved notebook ("*110 minutes."), in the
-lesson's table row of notebooks/index.ipynb, and in its table row of README.md. `run.py learner`
-updates all three.
+Learners read the minutes in three other files: in the first cell of the solved notebook
+("*110 minutes."), and in the lesson's table rows of notebooks/index.ipynb and of README.md.
+`run.py learner` updates all three.
 """
 
 from __future__ import annotations
@@ -43,6 +43,6 @@ def write_minutes() -> list[Path]:
     changed = [path for path, text in texts.items() if text != originals[path]]
     for path in changed:
         # Bytes that are not UTF-8 are written back unchanged. Later, read_notebook raises an error
-        # for such a file.
+        # for a file with such bytes.
         write_whole(path, texts[path].encode("utf-8", errors="surrogateescape"))
     return changed

@@ -30,14 +30,14 @@ INDEX = "index.ipynb"  # The notebook with the map of the lessons.
 # The numbered lessons, and the lesson that builds the machine in one file.
 PATTERNS = ("[0-9][0-9]_*.ipynb", "[0-9][0-9][a-z]_*.ipynb", "tiny.ipynb")
 ALIASES = {"mnist": "07", "cnn": "07b"}
-DEEPEST = 50  # Lists and objects are nested at most this deep. A notebook has about ten levels.
+DEEPEST = 50  # The maximum nesting depth of a JSON file. A notebook has about ten levels.
 
 
 def lessons(solved: bool = False) -> list[Path]:
     """Return the notebooks of all lessons, in order.
 
-    If a lesson has both notebooks, the result has only the solved one if `solved` is True, and only
-    the one with gaps otherwise.
+    If a lesson has both notebooks, the result contains only one of them: the solved notebook if
+    `solved` is True, and the notebook with gaps if it is False.
     """
     folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
     by_number: dict[str, Path] = {}
@@ -131,7 +131,7 @@ def writable_work_path() -> Path:
     try:
         try_writing(folder)
     except OSError as error:
-        raise not_kept("Nothing can be stored in the work folder", folder, error) from error
+        raise not_kept("The work folder cannot be written", folder, error) from error
     return folder
 
 

@@ -23,7 +23,7 @@ from ipu_course.checking.time_limit import rebound
 from ipu_teach.types import FLOAT, DType
 from ipu_teach.types.dtypes import IN_DOUBLE
 
-ROOM = 8  # An answer may have this multiple of the rounding error of the reference formula.
+ROOM = 8  # The allowed error of an answer, as a multiple of the reference formula's rounding error.
 NARROW = ("float16", "half", "float32", "single")  # Numpy's types with fewer than 64 bits.
 
 
@@ -31,7 +31,7 @@ NARROW = ("float16", "half", "float32", "single")  # Numpy's types with fewer th
 def in_float64() -> Iterator[None]:
     """Context manager: compute in float64 wherever FLOAT, HALF or a narrow numpy type is declared.
 
-    It applies to the graphs, engines and numpy calls in the block.
+    The graphs, engines and numpy calls in the block are affected.
     """
     before = IN_DOUBLE.set(True)
     try:

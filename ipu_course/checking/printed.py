@@ -24,7 +24,7 @@ MOST_CHARACTERS = 4000
 class _First:
     """A text stream that writes its first lines to another stream and counts the other lines.
 
-    All operations except writing are those of the other stream.
+    All operations except writing are passed on to the other stream.
     """
 
     def __init__(self, below: TextIO) -> None:

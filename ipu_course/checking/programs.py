@@ -15,12 +15,11 @@ from ipu_teach.program import Program, Sequence as Steps
 from ipu_teach.types import Array
 
 TILES = 13
-# The number of tiles of a second machine. An answer that was made for 13 tiles only would fail on
-# it.
+# The number of tiles of a second machine, on which an answer fails if it works only for 13 tiles.
 OTHER = 7
 WORKERS = 6  # The number of worker threads of a tile.
 Programs = Program | Sequence[Program]  # The argument of Engine.
-SYNC = 100  # The cycles of a sync. They are those of Target.auto_sync_delay.
+SYNC = 100  # The cycles of a sync, as in Target.auto_sync_delay.
 WIDTH = 78  # The number of elements of a layer's input.
 BATCH = 26  # The number of inputs in a batch.
 

@@ -40,7 +40,7 @@ from ipu_teach.graph.layouts import is_whole
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
-# An order of lines: their letters, or their numbers from 1 on.
+# An order of lines: the letters of the lines, or their numbers, which are 1-based.
 Order = str | Sequence[str | int]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HELPED = "with help"
@@ -163,7 +163,8 @@ class Puzzle:
     def _verdict(self, verdict: Verdict) -> Verdict:
         """Return the verdict of a check as a verdict on a puzzle, with another heading.
 
-        The row with the next step may be another one, too.
+        If the puzzle is solved or no lines are in order yet, the verdict also has another next
+        step.
         """
         message = "solved, with help" if verdict else "not yet in order"
         rows = verdict.rows
@@ -191,8 +192,8 @@ class Puzzle:
 def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
     """Return the puzzle of an exercise, or the verdict on an order of its lines.
 
-    The result is the puzzle if `order` is None. Otherwise, `order` has the letters of the lines,
-    such as "c a d b", or their numbers from 1 on, such as [3, 1, 4, 2]. A puzzle opens after three
+    The result is the puzzle if `order` is None. Otherwise, `order` lists the letters of the lines,
+    such as "c a d b", or their 1-based numbers, such as [3, 1, 4, 2]. A puzzle opens after three
     attempts that were wrong or had an error.
 
     :raises UnknownExerciseError: if there is no such exercise.
@@ -286,8 +287,7 @@ def widget(shuffled: Puzzle) -> Widget:
         about = traitlets.Unicode().tag(sync=True)
         above = traitlets.Unicode().tag(sync=True)
         lines: traitlets.List[str] = traitlets.List().tag(sync=True)
-        # The list has the number of attempts, and then the indices of the lines in the order that
-        # was tried.
+        # (number of attempts, indices of the lines in the order that the learner tried)
         tried: traitlets.List[str] = traitlets.List().tag(sync=True)
         verdict = traitlets.Unicode().tag(sync=True)
 
@@ -307,7 +307,7 @@ def widget(shuffled: Puzzle) -> Widget:
         except LessonError as error:
             number = 0
             message = f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
-        # The number makes each text different: an equal text would not update the view.
+        # The number makes each string different, because an equal string would not update the view.
         shown_.verdict = f"<!-- {number} -->{message}"
 
     shown_.observe(answer, "tried")

@@ -22,7 +22,7 @@ from ipu_teach.types import Array
 
 # The default tolerance, relative to the largest absolute number of the right answer.
 TOLERANCE = 1e-6
-LONGEST_CALL = 280  # A verdict quotes a call in full up to this many characters.
+LONGEST_CALL = 280  # The maximum number of characters of a call that a verdict quotes in full.
 ELSEWHERE = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
@@ -51,7 +51,7 @@ def shown_text(text: str) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """Return the last line of learner code in the traceback, as text; "" if there is none."""
+    """Return the last line of learner code in the traceback; "" if there is none."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         path = frame.f_code.co_filename
         if not is_own_file(path) and not path.startswith(ELSEWHERE):
@@ -71,10 +71,10 @@ def name_of(answer: object) -> str:
 def call_text(answer: object, arguments: Sequence[object]) -> str:
     """Return a call as Python code on one line: the answer's name and its arguments.
 
-    A learner can paste the call into a cell. An argument without Python code is replaced by the
-    name of its parameter. So are the longest arguments, as many as necessary, if the call would
-    have more than `LONGEST_CALL` characters. A clause after the call says what these arguments are:
-    "balance(jobs, 4), where jobs is [15, 46, 36, …], 156 items".
+    A learner can paste the call into a cell. An argument that cannot be written as code is replaced
+    with the name of its parameter. If the call still has more than `LONGEST_CALL` characters, its
+    longest arguments are also replaced until it fits. A clause after the call describes the
+    replaced arguments: "balance(jobs, 4), where jobs is [15, 46, 36, …], 156 items".
     """
     are_long = [_is_long(argument) for argument in arguments]
     codes = [
@@ -236,7 +236,7 @@ def quoted(value: object) -> str:
 
 
 def _item(value: object) -> str:
-    """Return an item of a list as `quoted` does, but a number without thousands separators."""
+    """Return an item of a list as `quoted` does, but numbers have no thousands separators."""
     return quoted(value).replace(",", "") if plain(value) is not None else quoted(value)
 
 
@@ -298,10 +298,10 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
 
 
 def _parting(got: object, expected: Sequence[object] | Array, right: Array) -> str:
-    """Return in words where `got` differs from a sequence of strings or objects.
+    """Return a description of the first difference between `got` and `expected`; "" if equal.
 
-    An example is a sequence of program steps. `right` is `expected` as an array. The result is ""
-    if both are equal.
+    `expected` is a sequence of strings or objects, such as program steps. `right` is `expected` as
+    an array.
     """
     if right.dtype.kind not in "UO":
         return returned(got, ", which is not a list or array of numbers")
@@ -331,7 +331,7 @@ def is_of_integers(value: object) -> bool:
 
 
 Number = int | float | Fraction
-# For each class of numbers, a function that converts an instance of a derived class to the class.
+# Maps each number class to a function that converts an instance of a derived class to this class.
 NUMBERS: Mapping[type, Callable[[Any], Number]] = {
     int: int.__int__,
     float: float.__float__,

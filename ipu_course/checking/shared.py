@@ -3,9 +3,9 @@
     01.2 1304 modelled cycles, digest 1f0c2a77d3b9, code 8e4d0f2b61aa
 
 A class can compare such lines without a server. The digest is a hash of what the check saw: values,
-or the reports of its runs. The code is hashed after it was parsed, so spaces and comments do not
-matter. The hash does not cover functions in other cells that the answer calls, and it may differ
-between versions of Python.
+or the reports of its runs. The code hash is computed from the parsed code, so spaces and comments
+do not matter. The code hash does not cover functions in other cells that the answer calls, and it
+may differ between versions of Python.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ipu_teach.report import Report
 
 Code = Callable[..., object]  # A function or a class.
 DIGITS = 12  # The number of digits of a hash.
-LONGEST_KEPT = 4000  # The maximum number of characters of an answer, with everything that it needs.
+LONGEST_KEPT = 4000  # The maximum characters of a stored answer with everything that it needs.
 LINE = re.compile(
     rf"({EXERCISE}) (?:([\d.]+) ([a-z0-9 ]+), |)digest ([0-9a-f]{{12}}), code ([0-9a-f]{{12}})"
 )
@@ -157,7 +157,7 @@ def alone(answer: object) -> str | None:
             ast.literal_eval(repr(thing))
             line = f"{name} = {thing!r}"
         del parts[name]
-        # The entry moves behind those of the definitions that it needs.
+        # This moves the entry behind the entries of the definitions that it needs.
         parts[name] = line
 
     try:

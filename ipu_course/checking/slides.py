@@ -5,8 +5,8 @@ output of the cell tagged `aha`. If a lesson has fewer than three pictures, the 
 of every other section becomes a slide, too.
 
 * Title: the heading above the cell.
-* Text: the first three sentences below the cell, up to one that announces the next cell, or else
-  the last three above the cell, or the beginning of its section.
+* Text: the first three sentences below the cell, up to a sentence that announces the next cell. If
+  there are none, the last three sentences above the cell, or else the beginning of its section.
 * Speaker's notes: from `docs/workshop.md`, from the text above the cell, and from the numbers in
   the description of the picture.
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 SENTENCES = 3  # The maximum number of sentences in a slide's text.
-# If a lesson has fewer pictures than this, printed outputs also get slides.
+# The number of pictures in a lesson below which printed outputs also get slides.
 FEW = 3
 HEADING = r"(?m)^#+ (.*)"
 # A sentence that begins with one of these words is about the cell below it, not about the picture
 # above it.
 AHEAD = r"\W*(Next|Below|(In )?[Tt]he next)\b"
-FEWEST = 6  # The minimum number of words before a sentence about the next cell.
+FEWEST = 6  # The minimum number of words that must precede a sentence about the next cell.
 # The tag of the cell with the lesson's key insight. docs/workshop.md discusses these insights.
 AHA = "aha"
 TEMPLATE = Path(__file__).with_name("slides.html")
@@ -95,11 +95,11 @@ def shown(cell: NotebookNode, printed: bool) -> list[NotebookNode]:
 
 
 class Deck:
-    """The texts and outputs of a solved lesson, by the index of the cell.
+    """The texts and outputs of a solved lesson, keyed by the index of the cell.
 
-    `texts` has the texts of the markdown cells without blocks of code. `chosen` has the outputs
-    that become slides, and `said` has the sentences of each slide. `tagged` has the indices of the
-    cells with the tag `aha`.
+    `texts` maps markdown cells to their text without code blocks. `chosen` maps cells to the
+    outputs that become slides, and `said` maps the same cells to the sentences of their slides.
+    `tagged` lists the indices of the cells with the tag `aha`.
     """
 
     def __init__(self, notebook: NotebookNode) -> None:

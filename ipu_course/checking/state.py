@@ -35,7 +35,7 @@ from ipu_teach.graph.layouts import is_whole
 
 FORMAT = 1
 FILE = "progress.json"
-# A file with more bytes than this is not read. A complete course fills a twentieth of these bytes.
+# The maximum size of a progress file, in bytes. A complete course needs a twentieth of this size.
 LARGEST = 1 << 20
 MOST_COUNTED = 10**6  # The largest count of attempts that is stored, so that the file stays small.
 
@@ -119,7 +119,7 @@ class Progress:
             work_folder()
             with _locked(self.file.parent):
                 data = self._current()
-                if data["format"] == FORMAT:  # Do not write to a file of a newer version.
+                if data["format"] == FORMAT:  # A file of a newer version is not written.
                     write_whole(self.file, json.dumps(data, indent=1, allow_nan=False) + "\n")
                     self._pending.clear()
         except (LessonError, OSError) as error:

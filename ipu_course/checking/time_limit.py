@@ -37,28 +37,28 @@ from ipu_teach._support.own_code import is_own_module
 
 T = TypeVar("T")
 
-# An answer may take this many seconds of processor time. On an idle machine, an answer that ignores
-# the first exception still ends within 10 seconds.
+# The processor time that an answer may take, in seconds. On an idle machine, even an answer that
+# ignores the first exception ends within 10 seconds.
 LIMIT = 8.0
 # What `times()` returned when the current check began.
 BEGAN = ContextVar("begin of the current check", default=(0.0, 0.0, 0.0))
-# The call into the answer that runs now, as text. If it does not end, the verdict shows this text.
+# The running call into the answer, as a string. The verdict quotes it if the call does not end.
 ANSWER = "your answer"
 CALL = ContextVar("call into the answer", default=ANSWER)
-# If an answer catches the exception and continues, `Stopped` is raised again after these numbers of
-# seconds.
+# If an answer catches `Stopped` and continues, `Stopped` is raised again after the first of these
+# pauses, and then after the second one. The pauses are in seconds.
 AGAIN = (0.7, 0.5)
 # An answer counts as asleep if its processor time and its time in the queue for a processor are
 # together less than this fraction of the wall-clock time.
 ASLEEP = 0.1
-# If an answer catches every exception, `Stopped` is raised as often as possible for this many
-# seconds.
+# If an answer catches all these exceptions, `Stopped` is raised as often as possible in bursts of
+# this many seconds.
 BURST = 0.2
-# The main thread runs undisturbed for this many seconds before `Stopped` is raised again.
+# The pause between two such bursts, in seconds, in which the main thread runs undisturbed.
 PAUSE = 0.5
 
-# These are the modules that checks use. Their names are restored after every call into an answer.
-# The names of other modules are restored after the check.
+# The modules that checks themselves use. Names in these modules are restored after every call into
+# an answer, names in other modules only after the check.
 OFTEN = {
     "numpy",
     "builtins",
@@ -186,7 +186,8 @@ def within(seconds: float, work: Callable[[], T]) -> T:
 def _is_asleep(worked: float, queued: float, waited: float) -> bool:
     """Return whether an answer slept for most of `waited` seconds of wall-clock time.
 
-    It did not sleep while it had a processor (`worked`) or was in the queue for one (`queued`).
+    The answer did not sleep during the `worked` seconds in which it had a processor, nor during the
+    `queued` seconds in which it was in the queue for a processor.
     """
     return worked + queued < ASLEEP * waited
 
@@ -199,8 +200,8 @@ def times() -> tuple[float, float, float]:
 def queued_time() -> float:
     """Return the seconds for which the main thread was ready to run, but had no processor.
 
-    On systems other than Linux, they are unknown and the result is 0. There, an answer that gets
-    hardly any processor time is treated as if it slept.
+    On systems other than Linux, this time is unknown and the result is 0. There, an answer that
+    gets almost no processor time is treated as if it slept.
     """
     try:
         with open("/proc/self/schedstat", encoding="ascii") as file:
@@ -212,22 +213,23 @@ def queued_time() -> float:
 def half_is_over() -> bool:
     """Return whether the current check has used half of its time.
 
-    It counts processor time, like the limit, and wall-clock time only for code that sleeps. So it
-    does not depend on how busy the machine is, and neither does the explanation of a wrong answer.
+    Processor time counts, as for the limit itself, but for code that sleeps wall-clock time counts.
+    So the result, and with it the explanation of a wrong answer, does not depend on how busy the
+    machine is.
     """
     waited, worked, queued = (now - began for now, began in zip(times(), BEGAN.get(), strict=True))
     return (waited if _is_asleep(worked, queued, waited) else worked) > LIMIT / 2
 
 
-# An owner is a module or class that has names. `Meanwhile` contains the objects of these names
-# during a block: {(owner, name): object}.
+# An owner is a module or class in which names are bound. `Meanwhile` maps (owner, name) to the
+# object that replaces the original one during a block.
 Owner = ModuleType | type
 Meanwhile = Mapping[tuple[Owner, str], object]
 
 
 @dataclass
 class _Names:
-    """The names of a module or class: their objects before a check (`were`) and now (`live`)."""
+    """The names of a module or class with their objects: before a check (`were`), now (`live`)."""
 
     owner: Owner
     live: Mapping[str, object]
@@ -250,15 +252,16 @@ class _Names:
 
 
 class _Group:
-    """The names of several modules and classes, which are compared with their records at once.
+    """The names of several modules and classes, all compared with their recorded objects at once.
 
-    One comparison of all objects is much faster than one comparison per owner, and it is made after
-    every call into an answer.
+    The comparison is made after every call into an answer. One comparison of all objects is much
+    faster than one comparison per module or class.
     """
 
     def __init__(self, names: list[_Names]) -> None:
         self.names = names
-        self.values = [name.live.values() for name in names]  # Views, which follow the changes.
+        # These are dict views, so they always show the current objects.
+        self.values = [name.live.values() for name in names]
         self.objects = list(chain.from_iterable(self.values))
 
     def changed(self) -> bool:
@@ -274,7 +277,7 @@ class _Group:
             self.objects = list(chain.from_iterable(self.values))
 
     def put_back(self, meanwhile: Meanwhile) -> None:
-        """Restore the recorded bindings, except those of the names in `meanwhile`."""
+        """Restore the recorded bindings, but bind the names in `meanwhile` to its objects."""
         if meanwhile or self.changed():
             owners = {owner for owner, _ in meanwhile}
             for name in self.names:
@@ -379,7 +382,7 @@ def _leave() -> None:
 def rebound(names: Meanwhile) -> Iterator[None]:
     """Context manager: bind each name in `names` to another object during a block of a check.
 
-    If an answer binds such a name to a third object, it is bound again to the object in `names`.
+    If an answer rebinds such a name, the name is restored to the object in `names`.
     """
     _bindings.put_back()
     with as_it_was():

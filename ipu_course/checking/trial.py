@@ -52,7 +52,7 @@ from ipu_teach.program import (
 from ipu_teach.report import Recording
 from ipu_teach.types import Array, DType, poison
 
-# These opcodes load a name that the function itself does not bind.
+# The opcodes that load a name which the function itself does not bind.
 GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF")
 UNWRITTEN = "nothing was written"
 COMPUTED = "the answer wrote NaN here ('not a number'), which is the result of 0 / 0, for example."
@@ -98,8 +98,8 @@ class Var:
 
     - `lies` is its tile mapping: a tile, a function that maps the tensor, or None for an unmapped
       tensor.
-    - `given` has the value that is written before each run, and `right` has the value that is
-      expected after each run.
+    - `given` lists the values that are written, one before each run, and `right` lists the values
+      that are expected, one after each run.
     - If `kept` is True, the program must not change the given value.
     """
 
@@ -112,7 +112,7 @@ class Var:
 
     @property
     def after(self) -> Sequence[Array]:
-        """The expected value after each run. It is empty if the value is not checked."""
+        """The expected values, one after each run. It is empty if the tensor is not checked."""
         return self.given if self.kept else self.right
 
     def place(self, graph: Graph, tensor: Tensor) -> None:
@@ -127,8 +127,8 @@ class Var:
 class StreamIn:
     """A stream to the device, with its data.
 
-    `brings` is the data, element by element; it is not repeated. `size` is the number of values in
-    an element. If `hers` is True, the answer itself creates the stream.
+    `brings` is the data, one row per element; the data is not repeated at its end. `size` is the
+    number of values in an element. If `hers` is True, the answer itself creates the stream.
     """
 
     dtype: type[DType]
@@ -179,9 +179,9 @@ def appends(
 ) -> Answers:
     """Return a function that builds the program of an answer that appends to a program.
 
-    The answer returns tensors of these `shapes`. Without shapes, its returned value is ignored. If
-    `together` is positive, the answer gets the tensors in lists of `together` tensors, such as one
-    list per IPU.
+    The answer must return tensors of these `shapes`. Without shapes, the returned value is ignored.
+    If `together` is positive, the answer gets the tensors in lists of `together` tensors each, for
+    example one list per IPU.
 
     If the answer does not return tensors, the verdict shows `message(returned value)`, `asks` as
     the expected result, and the advice `step`. If a tensor has another shape, the verdict shows
@@ -230,7 +230,7 @@ def codelet(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
 def codelet_of(answer: object, call: str) -> type[Vertex]:
     """Return the answer if it is a codelet with its own compute().
 
-    `call` is the call that errors name.
+    `call` is the learner's call, which error messages quote.
 
     :raises AnswerKindError: if the answer is not a codelet.
 
@@ -284,7 +284,7 @@ def lost(graph: Graph, stored: bool) -> Reason:
 
 
 def sizes_of(graph: Graph, table: VertexTable) -> dict[str, list[int]]:
-    """Return a dict from each field of `table` to a list: its number of elements in each vertex."""
+    """Return {field: [number of elements in each vertex]} for the fields of `table`."""
     return {
         name: [sum(part.size for _, part in graph.layouts[i].parts) for i in table.layouts[name]]
         for name in table.edges
@@ -347,8 +347,8 @@ class Trial:
     # The number of replicas of the graph. Each replica has its own copy of a tensor.
     replicas: int = 1
     options: EngineOptions = field(default_factory=EngineOptions)
-    # If the device decides when a loop ends, the run is stopped as endless after this many rounds.
-    # 0 means that rounds are not counted.
+    # The maximum number of rounds of loops whose end the device decides. A run with more rounds is
+    # stopped as endless. 0 means that rounds are not counted.
     most_rounds: int = 0
     ready: Callable[[Ran], None] = lambda run: None
     # A function that returns whether two runs have equal results.
@@ -417,15 +417,15 @@ class Trial:
     ) -> Reason:
         """Return `(why, next step)` of the first known mistake that gives the learner's results.
 
-        Only the mistakes of `exercises` are compared. If all runs of the trial have the same
-        values, the results must also be the same in a second trial with other values. `runs` is the
-        number of runs to compare; 0 means all. If several mistakes match and `nearest` is True, the
-        mistake whose program has the most similar steps is chosen. `figures` are filled into the
-        texts.
+        Only the known mistakes of `exercises` are compared. The results must also be the same in a
+        second trial with other values, if there is one (see `another`). `runs` is the number of
+        runs to compare; 0 means all. If several mistakes match and `nearest` is True, the mistake
+        whose program has the steps most similar to the learner's is chosen. `figures` are filled
+        into the texts.
 
-        Two causes are reported without a known mistake: lost results (see `lost`), and a later run
-        that continues from the state of the first run. If nothing explains the results, return
-        `("", advice)`.
+        Two causes are reported even if no known mistake matches: lost results (see `lost`), and a
+        later run that continues from the state of the first run. If nothing explains the results,
+        return `("", advice)`.
         """
         if any(words := lost(learner_run.graph, not learner_run.blank)):
             return words
@@ -454,9 +454,9 @@ class Trial:
     def another(self) -> Trial | None:
         """Return a trial of the same exercise with other values; None if there is none.
 
-        It is the first of the exercise's other trials, if there are any. Otherwise, it is this
-        trial with the values of its floating-point tensors in another order. The result is then
-        None if the runs have different values, if there is a stream to the device, or if another
+        The result is the first of the exercise's other trials, if there are any. Otherwise, it is
+        this trial with the values of its floating-point tensors in another order. There is no such
+        trial if the runs have different values, if there is a stream to the device, or if another
         order does not change the values.
         """
         for trial in self.beside():
@@ -495,10 +495,10 @@ class Trial:
         return self.agree(learner_run.again, here.outcome(like))
 
     def explained(self, learner_run: Ran, broken: Broken, *exercises: str) -> Exception:
-        """Return a `NotYet` error if `reason` explains the run, for example by a known mistake.
+        """Return a `NotYet` error if `self.reason` explains the run; else the error `broken`.
 
-        Only the mistakes of `exercises` are tried. Without an explanation, return `broken`, the
-        error of the answer, unchanged.
+        The explanation may be a known mistake of one of the `exercises`. `broken` is the error of
+        the answer, and is returned unchanged.
         """
         why, advice = self.reason(learner_run, *exercises)
         message = f"{type(broken.error).__name__}: {getattr(broken.error, 'tried', broken.error)}"
@@ -559,13 +559,13 @@ class Ran:
 
     * `results`: the tensors that the answer returned.
     * `came`: for each run, a dict from the name of a tensor to its values.
-    * `blanks`: for each run, a dict from the name of a tensor to a bool array, which is True where
-      nothing has written an element. A tensor that is completely written may be missing.
+    * `blanks`: for each run, a dict from the name of a tensor to a bool array, which is True for
+      each element that nothing has written. A fully written tensor may be missing from the dict.
     * `sent`: a dict from the name of a stream to the host to the values that it sent.
     * `error`: the error with which the program ended, or None.
     * `endless`: for each run, whether it was stopped as endless.
-    * `again`: a run of the same answer with other values, or None. It is built once a known mistake
-      has given the same results with the values of this trial.
+    * `again`: a run of the same answer with other values. It is None until a known mistake has
+      given the same results as the answer with the values of this trial.
     """
 
     trial: Trial
@@ -704,7 +704,8 @@ class Ran:
             {
                 name: ~self.engine._written(f"check read {name}")
                 for name, tensor in self._read.items()
-                # An unwritten element has this value, but a program may also write this value.
+                # An unwritten element has the value poison(dtype) or NaN. A program may also write
+                # such a value, so ask the engine.
                 if ((values[name] == poison(tensor.dtype)) | (values[name] != values[name])).any()
             }
         )
@@ -712,8 +713,8 @@ class Ran:
     def outcome(self, runs: int) -> list[Array | list[bool] | type[BaseException | None]]:
         """Return the results of the first `runs` runs as a list.
 
-        The list has the values of tensors, the numbers sent to each stream, a list of whether each
-        run was endless, and the type of the error.
+        The list contains the values of all tensors, the numbers sent to each stream, a list that
+        tells for each run whether it was endless, and the type of the error.
         """
         values = (value for run in self.came[:runs] for value in run.values())
         sent = (numbers.ravel() for numbers in self.sent.values())
@@ -751,9 +752,10 @@ class Ran:
     ) -> NotYet:
         """Return the `NotYet` error for a wrong run.
 
-        Its reason and advice are those of `Trial.reason`, for example of a known mistake of the
-        exercise that gives the same results. If that finds no reason, they are `why` and `advice`.
-        `runs`, `nearest` and `figures` are passed to `Trial.reason`.
+        The error has the reason and advice that `Trial.reason` returns, for example those of a
+        known mistake of the exercise that gives the same results. If `Trial.reason` finds no
+        reason, the error has `why` and `advice`. `runs`, `nearest` and `figures` are passed to
+        `Trial.reason`.
         """
         known, advice = self.trial.reason(
             self, exercise, runs=runs, advice=advice, nearest=nearest, **figures
@@ -797,14 +799,15 @@ class Ran:
         return difference is not None and bool(self.unwritten_at(name, difference.run).all())
 
     def unwritten_at(self, name: str, run: int = 0) -> Array:
-        """Return for each element of a tensor whether nothing has written it up to this run."""
+        """Return a bool array: True for each element that nothing has written up to this run."""
         return self.blanks[run].get(name, np.zeros(self.came[run][name].shape, bool))
 
     def unwritten_in(self, words: str, name: str, run: int = 0, part: Any = ...) -> Reason:
-        """Return `(words, reason)`, where `words` are those of `difference` for a part of a tensor.
+        """Return `(words, reason)`, where a NaN in `words` is explained.
 
-        The words "nothing was written" replace the NaN of an element that nothing has written. If
-        the answer computed the NaN, the reason is `COMPUTED`. Otherwise the reason is "".
+        `words` describe a difference in the part `part` of the tensor `name`. If nothing has
+        written the element, "nothing was written" replaces the NaN. If the answer computed the NaN,
+        the reason is `COMPUTED`. In all other cases the reason is "".
         """
         values = self.came[run][name][part]
         if ": nan," not in words:
@@ -880,8 +883,8 @@ class Ran:
                         "on these tiles."
                     ),
                     next_step=(
-                        "map only variables that you create, and Copy data to them if they are "
-                        "needed on another tile."
+                        "map only variables that you create. If another tile needs the data, "
+                        "create a variable there, and Copy the data to it."
                     ),
                 )
 
@@ -902,9 +905,9 @@ class Ran:
             )
 
     def refuse_own_prices(self) -> None:
-        """Raise `NotYet` if a vertex of the graph has a stated cost instead of a traced one.
+        """Raise `NotYet` if a vertex of the graph has a stated cost instead of a traced cost.
 
-        The answer may have stated it, or a library function that the answer called.
+        The cost may have been stated by the answer, or by a library function that it called.
         """
         for table in (
             table
@@ -987,8 +990,8 @@ def narrowed(actual: Array, right: Array) -> Reason:
 def refuse_growing(built: Mapping[int, Ran], unit: str, why: str, advice: str) -> None:
     """Raise `NotYet` if the program has more steps for more rounds.
 
-    `built` has two runs by their number of rounds, the smaller number first. `unit` names the
-    rounds in the verdict.
+    `built` maps two numbers of rounds, the smaller number first, to the runs with these numbers.
+    `unit` is the word for the rounds in the verdict.
     """
     (small, few), (large, many) = ((count, sum(run.steps.values())) for count, run in built.items())
     if many > few:

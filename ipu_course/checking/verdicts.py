@@ -19,10 +19,10 @@ from ipu_course.checking.shared import Shared
 from ipu_course.checking.time_limit import half_is_over
 from ipu_course.checking.verdict_panel import Bars, Picture, number
 
-# The names of ordinary cases begin with this.
+# The prefix of the names of ordinary cases.
 ORDINARY = "drawn"
 MODELLED = "modelled cycles"
-# If the picture of a refusal has more bytes than this, it is left out.
+# The maximum size of the picture of a refusal, in bytes. A larger picture is left out.
 MOST_DRAWN = 40_000
 
 
@@ -62,8 +62,8 @@ class Passed:
     """The result for a right answer: the case that was tried, and the cost.
 
     * `bars`: the cost next to its budget.
-    * `figure`: the cost, if it differs from the one in `bars` or there are no bars. Its unit is
-      that of `bound`, or `unit` if there is no bound.
+    * `figure`: the cost, if it differs from the cost in `bars` or there are no bars. Its unit is
+      the unit of `bound`, or `unit` if there is no bound.
     * `bound`: the lowest cost that is possible on the machine.
     * `evidence`: the numbers, arrays and reports that the check saw.
     """
@@ -169,9 +169,8 @@ class NotYet(Exception):
 def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
     """Return a function that builds the refusals of an answer to an exercise.
 
-    The function takes the arguments of `NotYet`. If there is a known mistake for whose answer
-    `fails_alike` returns True, the refusal has the reason and the advice of the first such mistake
-    instead.
+    The function takes the texts of a `NotYet`. However, if `fails_alike(answer)` is True for the
+    answer of a known mistake, the refusal has the reason and the advice of the first such mistake.
     """
 
     def refused(
@@ -200,8 +199,8 @@ def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[...,
 def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
     """Raise the first of these refusals; do nothing if there are none.
 
-    `wrong` has pairs of a refusal and a text that says what is special about its case. The text is
-    "" for ordinary cases.
+    `wrong` lists pairs (refusal, what is special about its case). The second element is "" for
+    ordinary cases.
     """
     for fault, special in wrong[:1]:
         raise (

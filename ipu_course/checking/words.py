@@ -24,12 +24,12 @@ from pathlib import Path
 from ipu_course.checking.naming import EXERCISE, folder_of
 from ipu_teach.errors import LessonSourceError, shown
 
-# For each label: its texts, in order.
+# Maps each label to its texts, in order.
 Entries = dict[str, list[str]]
 
 HEADING = re.compile(rf"## (check|predict) ({EXERCISE}(?: again)?): (.+)")
 ENTRY = re.compile(r"([a-z]+): (.+)")
-# The labels of a section, by the kind of its heading.
+# Maps the kind of a section's heading to the labels that the section may have.
 LABELS = {
     "lesson": ("minutes",),
     "check": ("hint", "thought", "decoy", "for", "because", "further"),

@@ -36,7 +36,7 @@ from ipu_teach.errors import LessonError
 
 IMPORT = "from ipu_course.classroom.points import points"
 TEST = re.compile(r"# TEST ([\w.-]+): (\d+(?:\.\d+)?) points?\s*$")
-# The beginning of a test, also if it is malformed. The comment "# Test your answer" is none.
+# Matches the beginning of a test, even a malformed one, but not the comment "# Test your answer".
 LIKE_TEST = re.compile(r"\s*#\s*(?:TEST\b|(?i:test\b.*(?:\d\d\w?\.\w|\d\s*(?:points?|pts?)\b)))")
 REGION = re.compile(r"^ *### BEGIN SOLUTION\n.*?^ *### END SOLUTION\n?", re.MULTILINE | re.DOTALL)
 KIT_TEST = re.compile(rf'^points\("({EXERCISE})", (.+)\)$', re.MULTILINE)

@@ -25,11 +25,11 @@ from ipu_teach.errors import counted
 from ipu_teach.report.html import tabled
 
 HARDEST = 5  # The maximum number of exercises in the table of the hardest ones.
-# An older version of the kit stored no reason for some refusals.
+# The text for a refusal without a stored reason, which older versions of the kit produced.
 NO_REASON = "no reason was stored"
 WIDEST = 90  # The maximum number of characters of a reason in the text table.
 
-BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # (caption, heads, rows)
+BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # (caption, headings, rows)
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Hurdle:
     """An exercise that learners found hard, with its most common reason for a refusal.
 
     `tried`, `solved` and `stuck` are numbers of learners. `attempts` is the median number of
-    attempts of those who solved it, or 0 if nobody did. `times` says how often `reason`, the most
-    common reason, was shown.
+    attempts of the learners who solved the exercise, or 0 if nobody did. `reason` is the most
+    common reason for a refusal, and `times` is how often it was shown.
     """
 
     exercise: Exercise
@@ -53,8 +53,8 @@ class Hurdle:
 def hurdles(roster: Roster) -> list[Hurdle]:
     """Return the exercises of which at least one answer was refused, the hardest first.
 
-    They are ordered by the number of learners who are stuck, then by the number of learners who
-    have not solved them, then by the number of refusals.
+    The exercises are ordered by the number of learners who are stuck, then by the number of
+    learners who have not solved the exercise, and then by the number of refusals.
     """
     rows = []
     for exercise in exercises():
@@ -193,8 +193,8 @@ COLUMNS = (
 def to_csv(roster: Roster, plan: Plan | None = None) -> str:
     """Return CSV text with one row for each learner and each exercise that the learner tried.
 
-    If `plan` is not None, there is a row for each of its exercises, tried or not, and for no other
-    exercise. Points are those of the learner's own progress file.
+    If `plan` is not None, there is a row for each exercise of the plan, tried or not, and for no
+    other exercise. The points are computed from the learner's own progress file.
     """
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")

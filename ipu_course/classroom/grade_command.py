@@ -93,7 +93,7 @@ def assign(words: Sequence[str]) -> int:
 
 
 def _entries(options: argparse.Namespace, lesson: str, names: Mapping[str, str]) -> list[Entry]:
-    """Return an entry for each learner who handed in or has a folder, then those only in `names`.
+    """Return an entry for each learner: first those with notebooks, then those only in `names`.
 
     :raises LessonError: if there is nobody to grade.
     """
@@ -166,9 +166,9 @@ def _lesson_of(file: Path) -> str:
 
 
 def learners_of(files: Sequence[Path]) -> list[str]:
-    """Return a name for the learner of each file: the part of its path that differs from others.
+    """Return each file's learner: the part of its path that differs between all files.
 
-    In `submitted/ada/lesson01/01_….ipynb` it is "ada", and in `inbox/ada.ipynb` also.
+    For both `submitted/ada/lesson01/01_….ipynb` and `inbox/ada.ipynb`, the learner is "ada".
     """
     paths = [file.absolute().with_suffix("").parts for file in files]
     if len({path[-1] for path in paths}) == len(paths):
@@ -187,9 +187,11 @@ def learners_of(files: Sequence[Path]) -> list[str]:
 
 
 def _tests(file: str | None, lesson: str, entries: Sequence[Entry]) -> Callable[[str], list[Test]]:
-    """Return a function that returns the tests of a lesson.
+    """Return a function that returns the tests for a notebook's lesson, which may be "" (unknown).
 
-    For "", it returns those of the assignment `file`, of `lesson`, or of the most common lesson.
+    If `file` is not None, the function always returns the tests of this assignment. Otherwise, it
+    returns the tests of `lesson` or, if that is "", of the notebook's lesson. If both are "", it
+    returns the tests of the most common lesson of all entries.
     """
     if file:
         exists = Path(file).is_file()

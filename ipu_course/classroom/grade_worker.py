@@ -27,10 +27,10 @@ from ipu_course.checking.verdicts import Kind
 from ipu_course.classroom.guard import Original, fence, limit
 from ipu_course.classroom.points import share_of
 
-WAIT = 3  # A notebook that sleeps ends after this multiple of its time.
+WAIT = 3  # The maximum wall-clock time of a notebook, as a multiple of its processor time limit.
 CALLS = ("check", "points")
 LONGEST = 200  # The maximum number of characters of a reason.
-SHOWN_PLACES = 3  # A remark names at most this many changed functions.
+SHOWN_PLACES = 3  # The maximum number of changed functions that a remark names.
 Request = dict[str, Any]
 
 
@@ -155,7 +155,7 @@ def _in_words(error: BaseException) -> str:
 
 
 def _split(source: str, transform: Callable[[str], str]) -> tuple[str, list[tuple[str, list[str]]]]:
-    """Return a cell without its last line if that is a check, and the checks of the cell.
+    """Return (cell without a final check, the checks of the cell).
 
     A check is a pair `(exercise, expressions of the arguments)`.
     """
@@ -237,8 +237,8 @@ def _in_a_fork(request: Request, shell: Any, original: Original) -> None:
             _run(request, shell, original)
         finally:
             os._exit(0)
-    # The notebook itself is limited to its seconds of processor time. On a busy machine, these
-    # take longer.
+    # The process limits itself to `seconds` of processor time. On a busy machine, or if the
+    # notebook sleeps, this takes longer, so wall-clock time has a larger limit.
     end = time.monotonic() + WAIT * request["seconds"]
     while os.waitpid(process, os.WNOHANG)[0] == 0:
         if time.monotonic() > end:

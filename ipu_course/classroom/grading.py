@@ -25,12 +25,12 @@ from ipu_course.classroom.ladder import KEPT, end_process
 from ipu_course.classroom.roster import one_line
 from ipu_teach.errors import LessonSourceError
 
-SECONDS = 300  # A notebook may use this many seconds of processor time.
-CELLS = 5  # A cell may use one part in this many of the time of its notebook.
-MEMORY = 4  # A notebook may use this many GB of memory.
-START = 120.0  # The process that runs notebooks may take this many seconds to start.
-LARGEST = 1 << 24  # A notebook file with more bytes than this is not read.
-LARGEST_EVENTS = 1 << 20  # At most this many bytes of a notebook's events are read.
+SECONDS = 300  # The processor time that a notebook may use, in seconds.
+CELLS = 5  # A cell may use 1 / CELLS of the time of its notebook.
+MEMORY = 4  # The memory that a notebook may use, in GB.
+START = 120.0  # How long the process that runs notebooks may take to start, in seconds.
+LARGEST = 1 << 24  # The maximum size of a notebook file that is read, in bytes.
+LARGEST_EVENTS = 1 << 20  # The maximum number of bytes that are read of a notebook's events.
 MOST_REMARKS = 5
 DATA = ("IPU_TEACH_DATA",)
 
@@ -75,8 +75,8 @@ class Grader:
     ) -> Graded:
         """Run a notebook and the tests, and return the result.
 
-        If `own_arguments` is True, the notebook's own calls of check() name the answers. Otherwise,
-        the tests name them.
+        If `own_arguments` is True, the answers are the arguments of the notebook's own calls of
+        check(). Otherwise, the tests name the answers.
         """
         result = Graded(learner, None, dict.fromkeys((test.name for test in tests), 0.0))
         with tempfile.TemporaryDirectory(
@@ -177,7 +177,7 @@ def _cells(notebook: Notebook) -> Iterator[dict[str, str]]:
 
 
 def _as_request(test: Test, notebook: Notebook) -> dict[str, object]:
-    """Return a test as the worker reads it; `id` is that of its cell in the notebook, or ""."""
+    """Return a test as the worker reads it; its "id" is the id of its cell in the notebook."""
     identities = {str(grading_of(cell).get("grade_id")) for cell in notebook["cells"]}
     names = [name for name in (grade_id(test.name), test.name) if name in identities]
     return {
@@ -190,7 +190,7 @@ def _as_request(test: Test, notebook: Notebook) -> dict[str, object]:
 
 
 def _read_events(file: Path, token: str, result: Graded, seconds: int) -> None:
-    """Read the points and remarks that a process sent, and say if it did not reach its end."""
+    """Store the points and remarks that a process sent, and a remark if it did not finish."""
     text = ""
     with contextlib.suppress(OSError), file.open(encoding="utf-8", errors="replace") as stream:
         text = stream.read(LARGEST_EVENTS)
@@ -240,7 +240,7 @@ def graded(
 
 
 def lesson_in(notebook: Notebook, stem: str) -> str:
-    """Return the lesson of a notebook: that of its file name, or of the exercises that it checks.
+    """Return the lesson of a notebook, found by the file name or the exercises that it checks.
 
     Return "" if the notebook belongs to no lesson.
     """

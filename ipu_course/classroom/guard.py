@@ -28,7 +28,7 @@ STANDARD = (
     *("ctypes", "os", "posixpath", "ntpath", "genericpath", "stat", "io", "pathlib"),
 )
 TABLES = (dict, list, set)
-# Functions whose names may be bound again at any time, because interactive shells do so.
+# Functions whose names may be rebound at any time, because interactive shells rebind them.
 OF_SHELLS = ("builtins.display", "builtins.get_ipython", "builtins.exit", "builtins.quit")
 # Python has no audit events for these functions of `os`, so they are removed.
 UNAUDITED = ("mkfifo", "mknod", "chroot", "pidfd_open")
@@ -139,7 +139,8 @@ def _fill(table: Any, copy: Any) -> None:
         table.update(copy)
 
 
-# Audit events of Python (PEP 578) that change files: the indices of the arguments that are paths.
+# Maps each audit event of Python (PEP 578) that changes files to the indices of the arguments that
+# are paths.
 CHANGES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("os.remove", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod"), (0,)),
     **dict.fromkeys(("os.chown", "os.utime", "os.setxattr", "os.removexattr", "os.chflags"), (0,)),
@@ -147,7 +148,8 @@ CHANGES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("os.rename", "os.link", "os.symlink"), (0, 1)),
     **dict.fromkeys(("shutil.move",), (0, 1)),
 }
-# The index of the argument with the descriptor of a folder to which the path is relative.
+# Maps an audit event to the index of the argument that describes the folder of a relative path. If
+# an event has two paths, it has two such indices.
 RELATIVE: dict[str, tuple[int, ...]] = {
     "os.remove": (1,),
     "os.rmdir": (1,),
@@ -168,10 +170,10 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def fence(folder: str) -> None:
-    """Refuse, from now on, whatever this process does to anything outside `folder`.
+    """Refuse, from now on, all calls by which this process could affect anything outside `folder`.
 
-    Refused calls raise `PermissionError`: changes of files outside the folder, new processes,
-    signals, network connections and calls of C libraries. Files can be read.
+    These are changes of files outside the folder, new processes, signals, network connections and
+    calls of C libraries. Each of them raises `PermissionError`. All files can be read.
     """
     root = os.path.realpath(folder)
     realpath, isdir, join = os.path.realpath, os.path.isdir, os.path.join
@@ -179,7 +181,7 @@ def fence(folder: str) -> None:
     changes, relative, refused, writes = dict(CHANGES), dict(RELATIVE), frozenset(REFUSED), WRITES
 
     def place_of(path: object, folder: object = None) -> str:
-        """Return the real path of a path, which may be a descriptor, or relative to one."""
+        """Return the real path of `path`, a file descriptor or a path relative to `folder`."""
         if isinstance(path, int):
             return realpath(f"/proc/self/fd/{path}")
         base = realpath(f"/proc/self/fd/{folder}") if folder not in (-1, None) else ""

@@ -24,12 +24,12 @@ from ipu_course.checking.shared import parsed
 from ipu_course.classroom.roster import Learner, Roster, exercises
 from ipu_teach.errors import LessonError
 
-LIMIT = 60.0  # A replay may take this many seconds, including the start of its process.
+LIMIT = 60.0  # How long a replay may take, including the start of its process, in seconds.
 NO_COST = "the line carries no cost"
-# A shared answer gets only the environment variables that Python needs, and no tokens of the user.
+# The environment variables that a shared answer gets: those that Python needs, no user's tokens.
 KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 
-# For each (line, code): why the answer was not confirmed, or "" if it was confirmed.
+# Maps (line, code) to the reason why the answer was not confirmed, or "" if it was confirmed.
 _replayed: dict[tuple[str, str], str] = {}
 
 
@@ -56,7 +56,7 @@ class Rung:
 def climbed(
     roster: Roster, report_progress: Callable[[str], None] = lambda text: None
 ) -> list[Rung]:
-    """Run the answers that learners shared again, and return them exercise by exercise.
+    """Rerun the answers that learners have shared, and return them exercise by exercise.
 
     The answers of an exercise are sorted by cost, and those that were not confirmed come last.
     `report_progress` gets the names of the exercise and the learner before each run.
@@ -73,15 +73,15 @@ def climbed(
 def _height(rung: Rung) -> tuple[Key, bool, float, str]:
     """Return the key by which shared answers are sorted.
 
-    It has the exercise, whether the answer was not confirmed, the cost and the author.
+    The key is (exercise, whether the answer was not confirmed, cost, author).
     """
     return sort_key(rung.exercise), not rung.holds, rung.figure, rung.name.casefold()
 
 
 def _rung(learner: Learner, exercise: str, line: str, code: str) -> list[Rung]:
-    """Return a list with the ladder's entry for a line of share() and its `code`.
+    """Return a list with one element: the ladder's entry for a line of share() and its `code`.
 
-    If the line is invalid or has no cost, the entry has the reason.
+    If the line is invalid or has no cost, the entry states this as its reason.
     """
     rung = partial(Rung, exercise, learner.name)
     try:

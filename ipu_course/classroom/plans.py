@@ -8,7 +8,7 @@ from ipu_course.checking.exercise import catalogue
 from ipu_course.checking.naming import exercise_meant, lesson_meant
 from ipu_teach.errors import LessonError
 
-# The exercises of the timetables in docs/workshop.md, by lesson.
+# {timetable: {lesson: its exercises}} for the timetables in docs/workshop.md.
 PLANS = {
     "ninety-minutes": {
         "00": ("00.1", "00.3"),
@@ -22,7 +22,7 @@ PLANS = {
         "07": ("07.2", "07.3"),
     },
 }
-Plan = Collection[str]  # Names of exercises.
+Plan = Collection[str]  # The names of the exercises that a class is expected to solve.
 
 
 def plan_of(word: str) -> Plan:

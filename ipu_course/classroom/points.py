@@ -13,12 +13,13 @@ from ipu_course.checking.naming import lesson_of
 from ipu_course.checking.verdicts import Kind
 
 WARM_UP = 0.5
-# A cost up to this multiple of the budget earns half of the points.
+# The largest multiple of the budget for which a cost still earns half of the points.
 HALF_UP_TO = 2
-# Only these costs earn half. A count, such as supersteps, is a criterion and not a budget.
+# The costs that can earn half of the points. A count, such as supersteps, is a criterion and not a
+# budget.
 COSTS = ("cycles", "bytes")
-# The budget of this exercise is a part of the learner's own earlier cost. An unchanged program
-# would earn half.
+# An exercise that cannot earn half of the points: its budget is a fraction of the learner's own
+# earlier cost, so an unchanged program would earn half.
 NO_HALF = ("15.5",)
 
 

@@ -37,16 +37,17 @@ from ipu_teach.errors import LessonError
 # A function that returns the command that opens a lesson, and the environment of the command.
 Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 
-# JupyterLab tries the first five ports in this order, and then ports at random.
+# The ports that JupyterLab may use. It tries the first five in this order, and then others at
+# random.
 PORTS = range(8888, 8938)
 HOST = "localhost"  # JupyterLab opens an address with this host.
-ROOM = 0.5  # The GB of disk that notebooks, MNIST and saved pages need.
-# Each wait has a limit of this many seconds. A first start from a slow disk takes half a minute.
+ROOM = 0.5  # The disk space that notebooks, MNIST and saved pages need, in GB.
+# The limit of each wait, in seconds. A first start from a slow disk takes half a minute.
 LIMIT = 90
-BEAT = 2  # The seconds between two progress dots.
-IDLE = 2 * LIMIT  # The seconds until the server ends by itself, if nothing stops it.
+BEAT = 2  # The time between two progress dots, in seconds.
+IDLE = 2 * LIMIT  # The time after which the server ends if nothing stops it, in seconds.
 IN_TEXT = ("lynx", "w3m", "links", "elinks", "www-browser")  # These browsers show no pictures.
-# On Linux, one of these variables is set if there is a screen.
+# The environment variables of which, on Linux, at least one is set if there is a screen.
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 WORDS = f"{sys.executable} -m ipu_teach"
 
@@ -63,8 +64,8 @@ class No(Exception):
 def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], opening: Opening) -> int:
     """Run all checks and print their results; return 0 if all succeed, else 1.
 
-    `known` has the checks of `doctor`, by question. They run first. `opening` returns the command
-    and the environment that open a lesson.
+    `known` maps the questions of `doctor` to its checks, which run first. `opening` returns the
+    command and the environment that open a lesson.
 
     :raises LessonError: on a server of a JupyterHub, because the checks are for learners' own
         machines.
@@ -269,7 +270,7 @@ class Rehearsal:
             if server.poll() is not None:
                 raise No(
                     f"JupyterLab ended at once: {_last_line(log)}",
-                    f"{WORDS} lab --no-browser shows what it says",
+                    f"for the messages of JupyterLab: {WORDS} lab --no-browser",
                 )
             with contextlib.suppress(OSError, http.client.HTTPException):
                 status, text = self._get(f"/lab/tree/{quote(lesson.name)}?token={token}")
@@ -360,11 +361,12 @@ class Rehearsal:
         path = find_lesson(None)
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        advice = f"for details: {WORDS} run {lesson_of(path.stem)}"
         for number, source in enumerate(code, start=1):
-            for output in self.run(source, f"{WORDS} run {lesson_of(path.stem)} shows more"):
+            for output in self.run(source, advice):
                 if "data:image/" in str(output.get("data", {}).get("text/html", "")):
                     return f"{number} cells of lesson {lesson_of(path.stem)}, and a picture"
-        raise No(f"{path.stem} shows no picture", f"{WORDS} run {lesson_of(path.stem)} shows more")
+        raise No(f"{path.stem} shows no picture", advice)
 
     def run(self, source: str, advice: str) -> list[dict[str, Any]]:
         """Run the code `source` in the kernel, and return its outputs.

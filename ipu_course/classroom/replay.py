@@ -64,8 +64,8 @@ def replay(line: str, code: str) -> str:
 def definitions(path: Path) -> dict[str, Any]:
     """Return the names that the cells of a solved lesson define, with their objects.
 
-    Cells that display or check something do not run. Cells that use names from such cells do not
-    run either.
+    Cells that display or check something are not run, and neither are cells that use names from
+    such cells.
     """
     # Lessons import `built` in a cell with display functions. That cell is skipped below.
     names: dict[str, Any] = {"__name__": "__main__", "built": built}

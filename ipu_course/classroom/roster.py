@@ -23,9 +23,9 @@ from ipu_course.checking.overview import LONGEST_NAME
 from ipu_course.checking.state import FILE, NoProgress, Record, read, whole
 from ipu_teach.errors import LessonError
 
-DEPTH = 4  # The number of levels of folders that are searched. An example is class/ada/kit/work.
-ASIDE = "before-"  # The names of folders with the work of an earlier class begin with this.
-# The name of a work folder, unless the variable IPU_TEACH_WORK has another name.
+DEPTH = 4  # The number of folder levels that are searched, as in class/ada/kit/work.
+ASIDE = "before-"  # The prefix of the names of folders with the work of an earlier class.
+# The name of a work folder, unless the environment variable IPU_TEACH_WORK sets another folder.
 WORK = "work"
 
 
@@ -59,8 +59,9 @@ class Learner:
     def at(self) -> str:
         """The exercise or prediction at which the learner is now.
 
-        It is the last one in the course that the learner has tried, or the next one if that one is
-        done. It is "" if the learner has tried none, or has done the last one of the course.
+        This is the last item in the course that the learner has tried or, if that item is done, the
+        next item. It is "" if the learner has tried nothing, or has done the last item of the
+        course.
         """
         items = [item.name for lesson in catalogue() for item in lesson.items]
         furthest = max((n for n, name in enumerate(items) if self.records.get(name)), default=None)
@@ -121,8 +122,8 @@ def exercises() -> list[Exercise]:
 def called(folders: Iterable[str], names: Mapping[str, str] | None = None) -> Roster:
     """Return the class whose progress files are in `folders`.
 
-    `names` has the names of a list of the class, by id. They replace the names that the learners
-    chose. A learner of the list without a folder is absent.
+    `names` maps the ids on a class list to the learners' names, which replace the names that the
+    learners chose themselves. A learner on the list who has no folder is absent.
 
     :raises LessonError: if a folder does not exist, or there is neither a learner nor a list.
     """
@@ -155,7 +156,7 @@ def called(folders: Iterable[str], names: Mapping[str, str] | None = None) -> Ro
         raise LessonError(f"""There is no learner's folder and no progress in {one_line(searched)}.
             where: {"; ".join(f"{one_line(file)} is {why}" for file, why in others[:3])}
             next:  give the folder that contains the learners' folders.""")
-    # The id of a learner may have the name of the given folder before that of the own one.
+    # An id may be "given folder/learner's folder" (see _identified), so compare the last part, too.
     present = {name for learner in learners for name in (learner.id, Path(learner.id).name)}
     for identity in homes:
         if identity not in present:
@@ -189,7 +190,7 @@ def _identified(folders: Iterable[str]) -> Iterator[tuple[str, Path]]:
 
 
 def _distinct(learners: Sequence[Learner]) -> Iterator[Learner]:
-    """Yield the learners; the name of one who shares it with another has the id after it."""
+    """Yield the learners; if several have the same name, the id is added to each of their names."""
     counts = Counter(learner.name for learner in learners)
     for learner in learners:
         shared = counts[learner.name] > 1
@@ -197,7 +198,7 @@ def _distinct(learners: Sequence[Learner]) -> Iterator[Learner]:
 
 
 def _homes(folder: Path) -> Iterator[str]:
-    """Yield the names of the learners' folders in a folder; none in a learner's own folder."""
+    """Yield the names of learners' folders in a folder; none if it is a learner's own folder."""
     if not folder.is_dir() or (folder / FILE).exists() or (folder / WORK).exists():
         return
     for home in sorted(folder.iterdir()):

@@ -13,8 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipu_teach.errors import LessonError
 
 HOST = "127.0.0.1"
-EVERY = 5  # The seconds between two refreshes of a page.
-WAIT = 10.0  # A client may take this many seconds to send a request, and to receive the answer.
+EVERY = 5  # The time between two refreshes of a page, in seconds.
+WAIT = 10.0  # How long a client may take to send a request, or to receive the answer, in seconds.
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">

@@ -20,7 +20,7 @@ from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, raise_fir
 from ipu_teach import FLOAT, HALF, Graph, Tensor, show
 from ipu_teach.errors import counted
 
-MEGA = 1_000_000  # A data sheet's MB has this many bytes. A MiB would have 1,048,576.
+MEGA = 1_000_000  # The bytes of a MB, as in data sheets. A MiB would have 1,048,576.
 # A function that maps a tensor, or returns `...` while the gap is blank.
 Spread = Callable[[Graph, Tensor], EllipsisType | None]
 FROM = ("own memory", "neighbour", "one for all", "other chip", "host")
@@ -45,7 +45,7 @@ def _capacity(answer: Callable[..., tuple[int, int]]) -> Passed:
     }
     cases |= {"a chip that is sold": (1472, 6, 900), "there is one tile": (1, 7, 3)}
     cases["there are more tiles than megabytes"] = (1216, 6, 300)
-    # With these sizes, floats lose a byte if the division comes before the multiplication.
+    # With these sizes, an answer that divides before it multiplies loses a byte by rounding.
     cases["the bytes divide without a remainder"] = (5, 1, 323)
     return compare(
         answer,
@@ -89,7 +89,7 @@ def _spread(answer: Spread) -> Passed:
 
 
 def _beyond(tiles: int, broken: Broken) -> Exception:
-    """Return a `NotYet` for a tile after the last one; any other error unchanged."""
+    """Return an error about a tile after the last one as `NotYet`; any other error unchanged."""
     match = re.search(r"There is no tile (\d+)", str(broken.error))
     if match is None:
         return broken
@@ -127,13 +127,13 @@ def _even(description: str, tensor: Tensor, elements_per_tile: list[int]) -> Non
     if missing:
         tail = max(elements_per_tile) == min(elements_per_tile) > 0
         why = (
-            "dividing with // drops the remainder, so the last elements are on no tile."
+            "dividing with // drops the remainder, so the last elements are not mapped to any tile."
             if tail
             else ""
         )
         raise NotYet(
             description,
-            f"{counted(missing, 'element')} on no tile"
+            f"{counted(missing, 'element')} not mapped to any tile"
             if missing < count
             else "no element is on a tile",
             why=why or ("the function maps nothing." if missing == count else ""),
@@ -175,7 +175,7 @@ def _side(tiles: int, bytes_per_tile: int) -> int:
 def _largest(answer: Callable[..., int]) -> Passed:
     draw = np.random.default_rng(4)
     cases: dict[str, tuple[int, int]] = {
-        # A tile has an even number of bytes, so that no HALF element is on two tiles.
+        # The number of bytes per tile is even, so that no HALF element is on two tiles.
         f"drawn, {k}": (int(draw.integers(2, 2000)), 2 * int(draw.integers(500, 350_000)))
         for k in range(5)
     }

@@ -203,7 +203,7 @@ def spread(graph, tensor):
 
 
 # %% 00.3: the first 101 elements
-# not yet: 246 elements on no tile
+# not yet: 246 elements not mapped to any tile
 def spread(graph, tensor):
     for i in range(min(101, tensor.num_elements)):
         graph.set_tile_mapping(tensor[i], i % graph.target.num_tiles)

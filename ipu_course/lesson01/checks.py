@@ -47,7 +47,8 @@ from ipu_teach.show.touched import touched
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-# A tile sends, and receives, this many bytes in a cycle: see Target.exchange_bytes_per_cycle.
+# The number of bytes that a tile sends in a cycle, and also the number that it receives: see
+# Target.exchange_bytes_per_cycle.
 BYTES_PER_CYCLE = 4
 SLACK = 1.05  # The budget, as a multiple of the reference's cost.
 
@@ -79,8 +80,8 @@ def _distinct(draw: np.random.Generator, maximum: int, count: int) -> list[int]:
 def _supersteps() -> dict[str, Superstep]:
     """Return {description: superstep} with the cases of the check, ordinary ones first.
 
-    They have the numbers of the lesson, prime numbers, larger numbers, one tile, and more tiles
-    than there is work.
+    The cases have the numbers of the lesson, prime numbers, larger numbers, one tile, and more
+    tiles than there is work.
     """
     draw = np.random.default_rng(101)
     cases = {}
@@ -114,9 +115,9 @@ def _small_supersteps() -> list[Superstep]:
     return cases
 
 
-# Each item is a common replacement for a part of the formula: (the wrong value, why it is wrong,
-# what to do). These are functions and not a file of answers, because two or three mistakes often
-# occur together, and all 675 combinations are tried.
+# A variant of one part of the formula: (function, why it is wrong, what to do). Each list below has
+# the right variant first, and then common mistakes. The mistakes are not in a file of complete
+# answers, because two or three often occur together, and all 675 combinations are tried.
 FormulaPart = tuple[Callable[..., float], str, str]
 WORKS: tuple[FormulaPart, ...] = (
     (max, "", ""),
@@ -240,9 +241,9 @@ def _of_parts(pairs: Pairs[Superstep, int]) -> Reason:
 
 
 def _of_mixed_phases(pairs: Pairs[Superstep, int]) -> Reason:
-    """Return `(why, next step)` if the largest sum of exchange and work of a tile explains all.
+    """Return `(why, next step)` if the results use the largest sum of one tile's exchange and work.
 
-    The exchange may have another known mistake.
+    The exchange in these sums may also contain another known mistake.
     """
     for (bytes_of, *_), (cycles_of, why, advice), (sync_of, *_) in product(BYTES, CYCLES, SYNCS):
         if all(
@@ -382,7 +383,7 @@ def _least_load(jobs: ByTile, tiles: int) -> Bound:
 
 
 def _fits_when_sorted(jobs: ByTile, tiles: int, placed: Sequence[int]) -> bool:
-    """Return whether `placed` would be within its budget if the jobs were sorted by length."""
+    """Return whether `placed` would be within the budget for the same jobs in sorted order."""
     budget = SLACK * longest_first(jobs, tiles)
     return any(
         np.bincount(np.array(placed), sorted(jobs, reverse=down), tiles).max() <= budget
@@ -449,7 +450,7 @@ def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Sequence[int
 
 
 def _waiting(work: ByTile) -> float:
-    """Return the fraction of all tiles' time that is waiting; 0 if no tile has work."""
+    """Return the fraction of the time that an average tile waits; 0 if no tile has work."""
     slowest = np.max(work)
     return float(1 - np.mean(work) / slowest) if slowest else 0.0
 
@@ -634,7 +635,7 @@ def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
 
 
 def _holds(cases: list[tuple[Trial, Array]], name: str, like: Answer) -> bool:
-    """Return whether `like` gives the learner's values of tensor `name` in each trial.
+    """Return whether the answer `like` gives the learner's values of tensor `name` in each trial.
 
     `cases` has pairs (trial, the learner's values).
     """

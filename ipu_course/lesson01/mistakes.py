@@ -443,7 +443,7 @@ def waiting_share(work):
 
 
 # %% 01.3: per cent
-# clause: from 0 to 1, is waiting
+# clause: from 0 to 1, do tiles spend waiting
 # why:  this is in per cent. The exercise asks for a share from 0 to 1.
 # next: leave out the factor 100.
 def waiting_share(work):

@@ -40,7 +40,8 @@ from ipu_teach.errors import (
 from ipu_teach.program import Copy, If, Program, RepeatWhileFalse, RepeatWhileTrue
 from ipu_teach.types import Array
 
-# If the device decides when a loop ends, the check stops it as endless after this many rounds.
+# The maximum number of rounds of a loop whose end the device decides. The check stops a longer loop
+# as endless.
 MOST_ROUNDS = 1000
 # A function that maps the tensor b so that a and b need no exchange.
 MapsB = Callable[[Graph, Tensor, Tensor], EllipsisType | None]
@@ -77,7 +78,7 @@ def _linear(answer: Maps) -> Passed:
             with answering(description):
                 result = answer(graph, tensor, grain)
         except Broken:
-            # Report the mistake that was found for a smaller tensor.
+            # A mistake that was found for an earlier tensor is reported instead of this error.
             if wrong:
                 break
             raise
@@ -96,7 +97,7 @@ def _linear(answer: Maps) -> Passed:
     return Passed(description, evidence=mappings[:named])
 
 
-# For each tile: the (begin, end) of its pieces.
+# Lists the pieces of each tile, each piece as (begin, end).
 TileMapping = list[list[tuple[int, int]]]
 Maps = Callable[[Graph, Tensor, int], EllipsisType | None]
 
@@ -124,7 +125,7 @@ def _explained(refusal: NotYet, answer: Maps, shape: tuple[int, ...], grain: int
 
 
 def _balanced_grains(description: str, mapping: TileMapping, count: int, grain: int) -> None:
-    """Raise `NotYet` unless the mapping is linear, even, and divides no grain between tiles.
+    """Raise `NotYet` unless the mapping is linear and even, and keeps each grain on one tile.
 
     A grain is a group of `grain` consecutive elements; `count` is the number of elements.
     """
@@ -144,14 +145,15 @@ def _refuse_unmapped(description: str, mapping: TileMapping, sizes: list[int], c
         missing = int(np.argmin(covered))
         tail = bool(covered[:missing].all() and not covered[missing:].any()) and missing
         why = (
-            "the last elements are on no tile: // rounds down, so it drops the remainder."
+            "the last elements are not mapped to any tile: // rounds down, so it drops the "
+            "remainder."
             if tail
             else ""
         )
         raise NotYet(
             description,
-            f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element "
-            f"{missing}",
+            f"{counted(count - sum(sizes), 'element')} not mapped to any tile, the first of them "
+            f"element {missing}",
             why=why,
             next_step="count the short last grain, too, and distribute all grains."
             if tail
@@ -308,8 +310,9 @@ def _off(answer: Callable[..., Program], values: Array) -> str:
 def _wrong_sums(run: Ran, values: Array, again: Callable[[], str]) -> NotYet:
     """Return the refusal of wrong sums.
 
-    Its reason is a known mistake, or is found in the program. Otherwise `again()` decides whether
-    rounding is the reason: it runs the program once more and returns the difference in words.
+    The reason is a known mistake, or a fault that the sums or the program's steps show. If there is
+    none, `again()` decides whether rounding is the reason: it runs the program once more and
+    returns the difference in words.
     """
     description = f"{run.trial.tried}, and one engine.run()"
     actual = run.sent["sums"].reshape(-1)
@@ -429,10 +432,10 @@ def _refuse_known_error(answer: MapsB, rows: int, columns: int) -> None:
 
 
 def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
-    """Raise `NotYet` if the answer confused the intervals of a tile with the rows of `a`.
+    """Raise `NotYet` if the answer took each interval of a tile for a single row of `a`.
 
-    Then exactly those columns of `b` are mapped that have the index of the first row of an interval
-    of `a`.
+    Such an answer maps column r of `b` only if an interval of `a` begins with row r. The columns
+    for the other rows of the interval are not mapped.
     """
     columns = a.shape[1]
     mapping = graph.get_tile_mapping(a)
@@ -453,7 +456,7 @@ def _whole_rows(graph: Graph, a: Tensor, b: Tensor, description: str) -> None:
         row = min(inner)
         raise NotYet(
             description,
-            f"b[:, {row}] is on no tile",
+            f"b[:, {row}] is not mapped to any tile",
             why=f"neighbouring rows on the same tile share one interval: row {row} is in the "
             "interval "
             f"of row {row - 1}.",
@@ -539,8 +542,8 @@ def _looked_early(
 ) -> Exception:
     """Return the error as `NotYet` if Python or Repeat needs the number in `left` too early.
 
-    Any other error is returned unchanged. `kind` and `name` are the program that looks on the
-    device, for the advice.
+    Any other error is returned unchanged. The advice quotes `kind` and `name`, a description and
+    the class of the program that reads `left` on the device.
     """
     error = " ".join(str(broken.error).split())
     repeated = "Repeat was given the count Tensor('left'" in error
@@ -570,7 +573,8 @@ def _looked_early(
 def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
     """Raise `NotYet` unless a countdown counts one tick in each round.
 
-    The countdown is stopped before it ends. A program that adds all ticks at once is then wrong.
+    The countdown is stopped before its end, so that a program which adds all ticks at once gives a
+    wrong result.
     """
     start = np.array(2 * MOST_ROUNDS)
     tensors = {"left": Var(INT, (), 0, [start], [ZERO]), "ticks": Var(INT, (), 0, [ZERO], [start])}
@@ -600,8 +604,8 @@ def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
 def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
     """Return the refusal of wrong countdowns.
 
-    `wrong` has (start, ticks, rest) for each countdown. More than `MOST_ROUNDS` ticks mean an
-    endless loop.
+    `wrong` has (start, ticks, final value of `left`) for each countdown. More than `MOST_ROUNDS`
+    ticks mean an endless loop.
     """
     start, ticks, rest = wrong[0]
     description = "countdowns one after another, from " + ", ".join(map(str, STARTS))
@@ -646,7 +650,7 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
 # --- 02.5 -----------------------------------------------------------------------------------------
 
 FAULTS = {
-    (False, True): (InvalidTileMappingError, "source is on no tile"),
+    (False, True): (InvalidTileMappingError, "source is not mapped to any tile"),
     (True, False): (UninitialisedReadError, "nothing is written into source"),
 }
 ONLY_IF: dict[type[Exception], str] = {
@@ -797,10 +801,10 @@ def _refuse_more_missing(
         if count < 7:
             raise NotYet(
                 description,
-                f"{name} is on no tile, either"
+                f"{name} is not mapped to any tile, either"
                 if name == "target"
-                else "a part of `source` is on no tile",
-                expected="only source is on no tile",
+                else "a part of `source` is not mapped to any tile",
+                expected="only source is not mapped to any tile",
                 next_step=f"always map {name}: graph.set_tile_mapping({name}, 0)."
                 if name == "target"
                 else WHENEVER[InvalidTileMappingError],
@@ -869,9 +873,9 @@ def _target_of(engine: Engine, description: str) -> Array:
 
 
 def _refuse_other_source(engine: Engine, description: str, values: Array) -> None:
-    """Raise `NotYet` if the program wrote other numbers than `values` into source.
+    """Raise `NotYet` if the program wrote numbers other than `values` into `source`.
 
-    It may write none at all.
+    A program that writes nothing into `source` is accepted.
     """
     source = engine._peek("check source")
     if not np.isnan(source).all() and difference(source, values, 0):
@@ -891,7 +895,7 @@ def _refuse_other_source(engine: Engine, description: str, values: Array) -> Non
 
 
 def _refuse_other_target(engine: Engine, description: str, values: Array) -> None:
-    """Raise `NotYet` if target has other values than source."""
+    """Raise `NotYet` if `target` has values other than `values`."""
     actual = _target_of(engine, description)
     if where := difference(actual, values, 0):
         blank = np.isnan(actual).all()
@@ -981,13 +985,13 @@ def _one_less(answer: Answer) -> Passed:
 
 
 def _decides(answer: Answer, run: Ran) -> None:
-    """Raise `NotYet` unless the device decides, which an If or a loop does."""
+    """Raise `NotYet` unless the program contains an If, or a loop whose end the device decides."""
     if not any(run.steps[kind.__name__] for kind in (If, RepeatWhileTrue, RepeatWhileFalse)):
         raise NotYet(
             run.trial.tried,
             "no If",
             expected="one",
-            why="the program computes the same in any case, without a decision on the device.",
+            why="the program always computes the same, without a decision on the device.",
             next_step="use If: it looks at `left` on the device.",
         )
 
@@ -1003,7 +1007,7 @@ LESS = Trial(
 
 
 def _around(grain: int) -> list[int]:
-    """Return the numbers of elements just below, at and just above 1 and 2 whole grains."""
+    """Return the element counts of 1 and 2 grains, each also with one element less and more."""
     return [whole * grain + more for whole in (1, 2) for more in (-1, 0, 1)]
 
 

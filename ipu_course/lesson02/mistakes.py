@@ -18,7 +18,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: leaves a tail
-# not yet: the last elements are on no tile
+# not yet: the last elements are not mapped to any tile
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
     each = max(n // grain // tiles, 1) * grain
@@ -57,7 +57,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: maps nothing
-# not yet: 101 elements on no tile
+# not yet: 101 elements not mapped to any tile
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
     len(flat)
@@ -470,7 +470,7 @@ def place_beside(graph, a, b):
 
 # %% 02.3: nothing is mapped
 # clause: map b.
-# error in the answer: The variable 'b' is on no tile
+# error in the answer: The variable 'b' is not mapped to any tile
 def place_beside(graph, a, b):
     b.transpose()
 
@@ -767,7 +767,7 @@ def copying(graph, source, target, values, mapped, written):
 
 # %% 02.5: mapped as a whole or not at all
 # clause: If not mapped, source is on no tile
-# not yet: target is on no tile, either
+# not yet: target is not mapped to any tile, either
 def copying(graph, source, target, values, mapped, written):
     if mapped:
         for tensor in (source, target):
@@ -795,7 +795,7 @@ def copying(graph, source, target, values, mapped, written):
     from ipu_teach.errors import InvalidTileMappingError, UninitialisedReadError
 
     if not mapped:
-        raise InvalidTileMappingError("source is on no tile")
+        raise InvalidTileMappingError("source is not mapped to any tile")
     if not written:
         raise UninitialisedReadError("nothing was written into source")
     graph.set_tile_mapping(target, 1)
@@ -998,7 +998,7 @@ def source_tile(rows, i, j):
 
 # %% 02.w3: without a look
 # clause: If `left` is 0, it must stay 0
-# why:  the program subtracts 1 in any case, so 0 becomes -1.
+# why:  the program always subtracts 1, so 0 becomes -1.
 # next: use the subtraction as the first program of an If, whose predicate is `left`.
 def one_less(graph, left):
     body = Sequence()

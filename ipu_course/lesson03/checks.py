@@ -26,10 +26,11 @@ from ipu_teach.poplibs import popops
 from ipu_teach.program import Sequence as Steps
 from ipu_teach.types import Array, DType
 
-# The budget, as a multiple of a good answer's cost. An answer with expr.Square costs 10 % more.
+# The budget, as a multiple of a good answer's cost. Even an answer with expr.Square, which costs
+# 10 % more, is within it.
 SLACK = 1.15
-# Four compute sets are enough for the mean and the variance: one for partial sums, one for totals,
-# and one for each result.
+# The maximum number of compute sets for the mean and the variance: one for the partial sums, one
+# for the totals, and one for each result.
 MOST_SETS = 4
 BY_HAND = "calculate a small row by hand, and compare it with the result."
 TOO_LARGE = "in float64 the result is right, but HALF ends at 65,504, and a sum is larger."
@@ -37,7 +38,7 @@ IN_FLOAT = (
     "compute both sums in FLOAT: it is the last argument of SingleReduceOp, and out_type of "
     "popops.reduce."
 )
-ERRORS = 4  # The fraction of kept elements may be off by this many standard errors.
+ERRORS = 4  # The allowed error of the fraction of kept elements, in standard errors.
 
 
 def _compute_sets(report: Report) -> int:
@@ -51,7 +52,7 @@ def _crossing(report: Report) -> int:
 
 
 def _drawn(seed: int, *shape: int) -> Array:
-    """Return random multiples of a quarter of both signs, all different and none of them 0."""
+    """Return different random odd multiples of 1/8, of both signs, as an array of this shape."""
     count = int(np.prod(shape))
     numbers: Array = (np.random.default_rng(seed).permutation(2 * count) - count + 0.5)[:count] / 4
     return numbers.astype(np.float32).reshape(shape)
@@ -196,9 +197,9 @@ def _softmax(answer: Callable[..., Tensor]) -> Passed:
 
 
 def _adds(values: Array) -> Answers:
-    """Return a function that builds the program of an answer that maps the tensor `a`.
+    """Return a function that lets an answer map the tensor `a`, and builds a program that uses it.
 
-    The program adds `a`, which has `values`, to its transpose.
+    The program adds the tensor `a`, which has the values `values`, to its transpose.
     """
 
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
@@ -231,11 +232,15 @@ def _refuse_unmapped(description: str, graph: Graph, a: Tensor) -> None:
         (missing[:, 0] > missing[:, 1], "i > j"),
     ):
         if len(missing) == half and is_half.all():
-            why = f"the elements a[i, j] with {where} are on no tile; all others are mapped."
+            why = (
+                f"the elements a[i, j] with {where} are not mapped to any tile; all others are "
+                "mapped."
+            )
             advice = "map a[j, i] in the same iteration that maps a[i, j]."
     raise NotYet(
         description,
-        f"a[{i}, {j}] is on no tile, the first of {counted(len(missing), 'such element')}",
+        f"a[{i}, {j}] is not mapped to any tile, the first of "
+        f"{counted(len(missing), 'such element')}",
         expected=f"all {a.num_elements} elements on tiles",
         why=why,
         next_step=advice,
@@ -253,7 +258,8 @@ def _held(graph: Graph, a: Tensor) -> list[int]:
 def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
     reports = []
     sizes = ((26, TILES), (17, TILES), (7, TILES), (31, TILES), (17, OTHER))
-    # A formula that is balanced on a prime number of tiles may fill one tile on another number.
+    # A formula that is balanced on a prime number of tiles may overload one tile on a machine with
+    # another number of tiles.
     for n, tiles in (*sizes, (11, 16), (8, 16), (21, 15), (19, 31)):
         description = f"a + a.transpose() with {n} x {n} numbers on {tiles} tiles"
         values = _drawn(320 + n, n, n)
@@ -340,8 +346,8 @@ def fused_cycles(elements: int) -> int:
     """Return the modelled cycles of sqrt(x * x + y * y) as one fused operation.
 
     They are one sync and one vertex for six worker threads. According to the rates of PopLibs'
-    operations (poplibs/popops/fused.py), two elements take 15 cycles. One cycle each goes to
-    loading both tensors, storing, two products and a sum, and the rest to the root.
+    operations (poplibs/popops/fused.py), two elements take 15 cycles: one to load both tensors, one
+    to store the result, one for each of the two products, one for the sum, and ten for the root.
     """
     pairs = ceil(ceil(elements / WORKERS) / 2)
     return SYNC + 20 + WORKERS * (17 + 15 * pairs)
@@ -582,7 +588,8 @@ def _refuse_infinite(description: str, results: list[Array]) -> None:
 def _refuse_fixed_masks(description: str, masks: list[Array], actual: list[Array]) -> None:
     """Raise `NotYet` if the mask stays the same when a number of the seed changes.
 
-    `masks` and `actual` have the masks and the results of the runs with `SEEDS`.
+    `masks` and `actual` have the masks and the results of all runs. Run 0 has the first pair of
+    `SEEDS`, and runs 2 and 3 have the other pairs.
     """
     again = [np.array_equal(masks[0], other) for other in masks[2:4]]
     if sum(again) == 1:
@@ -681,9 +688,10 @@ KEPT = Precision(lambda x: x / np.asarray(0.75, x.dtype), [(_drawn(351, TILES, 4
 def _dropping(
     description: str, keep: float, numbers: list[Array], seeds: list[tuple[int, int]]
 ) -> Trial:
-    """Return a trial of dropout, with one run for each element of `numbers` and its seed.
+    """Return a trial of dropout: run i gets the array `numbers[i]` and the seed `seeds[i]`.
 
-    Each answer draws its own masks, so only elements that both answers keep are compared.
+    Each answer draws its own masks, so only elements that both the learner's answer and the known
+    mistake keep are compared.
     """
     x = numbers[0]
     right = numbers[0] / keep
@@ -738,7 +746,7 @@ def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
             why=why,
             next_step=advice,
         )
-    # the probability that two independent elements are both kept or both dropped
+    # The probability that two independent elements are both kept or both dropped.
     equal_share = keep**2 + (1 - keep) ** 2
     far = ERRORS * 2 * float(np.sqrt(equal_share * (1 - equal_share) / count))
     for where, shifted in _elsewhere(masks[0]):

@@ -260,7 +260,7 @@ def place(graph, a):
 
 # %% 03.2: one half
 # clause: map each a[i, j]
-# not yet: the elements a[i, j] with j > i are on no tile
+# not yet: the elements a[i, j] with j > i are not mapped to any tile
 def place(graph, a):
     for i in range(a.shape[0]):
         for j in range(i + 1):
@@ -268,14 +268,14 @@ def place(graph, a):
 
 
 # %% 03.2: the diagonal alone
-# not yet: a[0, 1] is on no tile, the first of 650 such elements
+# not yet: a[0, 1] is not mapped to any tile, the first of 650 such elements
 def place(graph, a):
     for i in range(a.shape[0]):
         graph.set_tile_mapping(a[i, i], i % graph.target.num_tiles)
 
 
 # %% 03.2: the last row alone
-# not yet: a[0, 0] is on no tile, the first of 650 such elements
+# not yet: a[0, 0] is not mapped to any tile, the first of 650 such elements
 def place(graph, a):
     for i in range(a.shape[0]):
         graph.set_tile_mapping(a[-1, i], i % graph.target.num_tiles)

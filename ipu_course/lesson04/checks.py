@@ -34,7 +34,7 @@ from ipu_teach.types import Array
 SLACK = 1.15  # The budget, as a multiple of the cycles that six workers need.
 # The number of elements in the row whose cycles are measured.
 MANY = 600
-# In such a short row, the remainder of the division by six matters most.
+# The number of elements in a short row, where the remainder of the division by six matters most.
 FEW = 11
 NEAR = 0.1  # The allowed error, relative to the engine's cycles.
 
@@ -51,7 +51,7 @@ BY_HAND = "trace the first few numbers by hand."
 
 
 def _drawn(draw: np.random.Generator, *shape: int) -> Array:
-    """Return random multiples of a quarter of both signs, all different."""
+    """Return different random multiples of 1/4, of both signs, as an array of this shape."""
     count = int(np.prod(shape))
     numbers: Array = (draw.permutation(4 * count + 60)[:count] - 2 * count) / 4
     return numbers.astype(np.float32).reshape(shape)
@@ -93,13 +93,13 @@ def _rows_of_readings() -> dict[str, Array]:
 
 
 def _one_long(rows: Array) -> Array:
-    """Return the prefix maxima of all rows joined into one long row, in the shape of `rows`."""
+    """Join all rows, and return the prefix maxima of this long row in the shape of `rows`."""
     maxima: Array = accumulate(rows.ravel()).reshape(rows.shape)
     return maxima
 
 
 def _began(trial_run: Ran, rows: Array) -> tuple[str, str]:
-    """Return `(why, next step)` if the maximum begins with the first run's first element.
+    """Return `(why, next step)` if the maximum seems to begin with the first result of run 0.
 
     `why` is "" for any other result.
     """
@@ -167,8 +167,7 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
         right = difference.right
         actual = trial_run.came[run]["out"]
         why, advice = trial.reason(trial_run, "04.1")
-        # This exercise is about the state that a vertex keeps, so the learner gets a reason that
-        # names it.
+        # This exercise is about the state that a vertex keeps, so the reason must name the state.
         if why.startswith("the first run is right"):
             why = (
                 "the first row is right, but the second row should continue from the value of best."
@@ -189,7 +188,7 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
         elif not why and not special.startswith("of "):
             why = f"the ordinary rows are right. Special in these rows: {special}."
         place = int(np.argmax(actual != right))
-        # In a later run, the fault may come from the row of an earlier run.
+        # show.turns() shows a single run, but in later runs the fault may come from earlier rows.
         if advice == BY_HAND and run == 0 and not np.isnan(actual[place]):
             call_shape = f'("out", {place}), x={rows[0].tolist()}, out={len(rows[0])}'
             advice = f"show.turns({cls.__name__}, {call_shape}) shows the iteration that wrote it."
@@ -221,8 +220,8 @@ def six_workers_cycles(length: int) -> int:
     return 2 * SYNC + WORKERS * (largest + prefix)
 
 
-# This length is divisible by six, so all ways to divide such a row give the same pieces. Mistakes
-# other than wrong pieces can then be recognised.
+# A row length that is divisible by six, so that all ways to divide the row evenly give the same
+# pieces. With such a row, mistakes other than wrong pieces can be recognised.
 EVEN = 30
 
 
@@ -358,7 +357,7 @@ def _through(answer: Callable[..., Program], trial: Trial) -> Ran:
 def _through_short(answer: Callable[..., Program], trial: Trial, length: int) -> Ran:
     """Return a run of an answer that was right for longer rows.
 
-    :raises NotYet: if it reads what nothing has written, and there are fewer numbers than workers.
+    :raises NotYet: if it reads unwritten elements, and there are fewer numbers than workers.
     """
     try:
         return trial.of(answer)
@@ -379,10 +378,10 @@ def _few(length: int) -> str:
 
 
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
-    """Return `(why, next step)` if a vertex reads more than twice as many elements as any writes.
+    """Return `(why, next step)` if a vertex reads over twice as many elements as any vertex writes.
 
-    Only the compute set called `name` counts, and only if its vertices write equally many elements,
-    up to a difference of 1. Otherwise return None.
+    Only the compute set called `name` counts, and only if the numbers of elements that its vertices
+    write differ by at most 1. In all other cases, return None.
     """
     sizes: dict[str, list[int]] = {"input": [], "output": []}
     for table in (
@@ -447,7 +446,8 @@ def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
 
 # --- 04.3 -----------------------------------------------------------------------------------------
 
-STEPS = 4  # A repaired program has at most these steps: copy, compute, copy back, and one to spare.
+# The maximum number of steps of a repaired program: copy, compute, copy back, and one to spare.
+STEPS = 4
 
 
 def _smoothed(row: Array) -> Array:
@@ -636,7 +636,8 @@ def _nothing_right(self: Row) -> None:
 def _codelet(compute: Callable[[Row], None]) -> type[Vertex]:
     """Return a codelet with this compute(); its name and fields do not reveal what it does.
 
-    Some right and some faulty codelets have x as InOut.
+    Some right and some faulty codelets have `x` as an InOut; the other codelets have it as an
+    Input.
     """
     free = (_right_backwards, _in_place, _from_zero, _last_ignored)
     x = InOut[Vector[FLOAT]] if compute in free else Input[Vector[FLOAT]]
@@ -730,10 +731,10 @@ def _refuse_rejected(
     right: Sequence[bool | EllipsisType],
     alive: list[tuple[str, str]],
 ) -> None:
-    """Raise `NotYet` if a test says no to a right codelet.
+    """Raise `NotYet` if the learner's test rejects a right codelet.
 
-    `right` has the test's verdicts on the right codelets, and `alive` the fault and the advice of
-    each faulty codelet that it accepts.
+    `right` has the test's verdicts on the right codelets. `alive` has (fault, advice) for each
+    faulty codelet that the test accepts.
     """
     if not any(right) and len(alive) == len(MUTANTS):
         raise NotYet(
@@ -782,9 +783,9 @@ def _refuse_rejected(
 
 
 def _refuse_accepted(answer: Test, description: str, alive: list[tuple[str, str]]) -> None:
-    """Raise `NotYet` if a test says yes to a faulty codelet.
+    """Raise `NotYet` if the learner's test accepts a faulty codelet.
 
-    `alive` has the fault and the advice of each such codelet.
+    `alive` has (fault, advice) for each such codelet.
     """
     if len(alive) == len(MUTANTS) and not _survives(answer, _codelet(_nothing_right)):
         raise NotYet(
@@ -831,7 +832,7 @@ def _survives(answer: Test, codelet: type[Vertex]) -> bool:
 
 # --- 04.5 -----------------------------------------------------------------------------------------
 
-# Each item is (number of elements in a row, how many of them are a new maximum).
+# Each item is (number of elements in a row, number of new maxima among them).
 LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 1))
 
 
@@ -839,7 +840,7 @@ LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 
 def _measured(cls: type[Vertex], length: int, new: int) -> float:
     """Return the worker cycles of one vertex, as an engine counts them.
 
-    Its row has `length` numbers, in which the running maximum changes `new` times.
+    The vertex's row has `length` numbers, the first `new` of which are new maxima.
     """
     description = f"the codelet on {counted(length, 'number')}"
     row = np.append(np.arange(1, new + 1), np.zeros(length - new)).astype(np.float32)
@@ -1061,7 +1062,7 @@ def _even_pieces(answer: Piece, counts: Iterable[int]) -> dict[int, list[tuple[i
 def _uneven(answer: Piece, n: int, pieces: list[tuple[int, int]]) -> tuple[str, str, str] | None:
     """Return `(call, actual, expected)` if six pieces do not divide `n` elements evenly, else None.
 
-    The expected pieces depend only on `n`.
+    What is expected depends only on `n`, not on the other pieces.
     """
     pairs = list[tuple[int, int]]()
     for k, piece in enumerate(pieces):
@@ -1092,10 +1093,10 @@ def _uneven(answer: Piece, n: int, pieces: list[tuple[int, int]]) -> tuple[str, 
 def _borders(n: int, place: int) -> range:
     """Return the elements at which a piece may begin if `n` elements are cut into six even pieces.
 
-    `place` is the index of the piece. The sizes of even pieces differ by at most 1.
+    `place` is the index of the piece. Pieces are even if their sizes differ by at most 1.
     """
     share, longer = divmod(n, 6)
-    # At least this many of the earlier pieces are longer by one.
+    # The minimum number of earlier pieces that are longer by one.
     fewest = max(0, place - (6 - longer))
     return range(place * share + fewest, place * share + min(place, longer) + 1)
 
@@ -1103,7 +1104,7 @@ def _borders(n: int, place: int) -> range:
 ROW = np.array([-1.5, 3, 0.25, 8, -6], np.float32)
 HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW], kept=True), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
 HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1).twice()
-# These are rows of 5 numbers. The key says where the largest number is.
+# Maps the place of the largest number in a row to a row of 5 numbers.
 WHERE = {"inside": ROW, "at the beginning": np.sort(ROW)[::-1], "at the end": np.sort(ROW)}
 ONE_VERTEX = [
     Trial(

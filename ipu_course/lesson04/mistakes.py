@@ -494,7 +494,7 @@ def in_six(graph, x, out):
 # %% 04.2: the neighbour's largest alone
 # why:  each piece starts with the largest number of the piece just before it, and ignores earlier
 #   pieces.
-# next: let each piece start from the largest numbers of all pieces before it.
+# next: let each piece start from the maximum of all numbers before it.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -551,7 +551,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: one piece late
 # why:  each piece ignores the largest number of the piece just before it.
-# next: let each piece start from the largest numbers of all pieces before it.
+# next: let each piece start from the maximum of all numbers before it.
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -571,7 +571,7 @@ def in_six(graph, x, out):
 # %% 04.2: six codelets with state, without merge and tail
 # why:  each piece starts again, as if no numbers came before it: the merge is missing. Also, the
 #   last numbers belong to no piece, since // drops the remainder.
-# next: let each piece start from the largest numbers of all pieces before it.
+# next: let each piece start from the maximum of all numbers before it.
 def in_six(graph, x, out):
     n, pieces = x.num_elements // 6, graph.add_compute_set("pieces")
     for i in range(6):
@@ -819,7 +819,7 @@ def in_six(graph, x, out):
 
 # %% 04.2: a vertex without a tile
 # clause: Both are on tile 0
-# error in the answer: are on no tile
+# error in the answer: are not mapped to any tile
 def in_six(graph, x, out):
     n = x.num_elements
     largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
@@ -1361,7 +1361,7 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: without a tile
-# error in the answer: is on no tile
+# error in the answer: is not mapped to any tile
 def one_vertex(graph, x, out):
     largest = graph.add_compute_set("largest")
     graph.add_vertex(largest, Largest, x=x, out=out)

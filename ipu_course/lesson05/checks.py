@@ -38,7 +38,7 @@ from ipu_teach.report import ComputeSetProfile
 from ipu_teach.types import Array
 
 LARGER = 17  # The number of tiles of a third machine.
-# A function of a number of elements that returns the worker cycles of a vertex.
+# A function that takes a number of elements, and returns the worker cycles of a vertex for them.
 Price = Callable[[int], int]
 # A plan is (rows, columns, pieces, tiles, price of a dot product, price of a sum).
 Plan = tuple[int, int, int, int, Price, Price]
@@ -70,9 +70,9 @@ def _product(rows: int, cols: int, description: str, *more: int) -> Trial:
 
 
 def _by_step(run: Ran) -> list[Array]:
-    """Return int[tiles] for each step that executes a compute set: its vertices on each tile.
+    """Return a list with one int[tiles] per compute step: the number of vertices on each tile.
 
-    Executions with the same cycles are one step.
+    A compute step executes a compute set. Executions with the same cycles count as one step.
     """
     profile = run.report.profile
     steps = np.unique(run.report.step_numbers).tolist()
@@ -111,7 +111,7 @@ def _foreign(run: Ran) -> Array:
 
 
 def _refuse_wrong(run: Ran, exercise: str) -> None:
-    """Raise `NotYet` for a product that is wrong, or that is another one in the second run.
+    """Raise `NotYet` for a product that is wrong, or that changes in the second run.
 
     The message quotes the first wrong row. The reason is a known mistake that gives the same wrong
     rows, if there is one.
@@ -284,8 +284,8 @@ def plan_cycles(
     """Return the cycles of a matrix-vector product, as tutorial 6 estimates them.
 
     Each row is cut into `pieces` pieces, which are distributed to tiles; each tile distributes its
-    vertices to worker threads. The cycles are those of the fullest tile. `dot` and `add` return the
-    worker cycles of a dot product and of a sum of a number of elements.
+    vertices to worker threads. The cycles are those of the fullest tile. `dot(n)` and `add(n)`
+    return the worker cycles of a dot product and of a sum of n elements.
     """
     dealt = [len(range(tile, rows * pieces, tiles)) for tile in range(tiles)]
     summed = [len(range(tile, rows, tiles)) for tile in range(tiles)]
@@ -307,7 +307,7 @@ def plan_cycles(
 
 @cache
 def _plans() -> dict[str, Plan]:
-    """Return {description: plan}: random products, those of tutorial 6, and special cases."""
+    """Return {description: plan}: random products, tutorial 6's products, and special cases."""
     draw = np.random.default_rng(502)
     guess = (graphcores_guess, graphcores_guess)
     limits = ((40, 900), (300, 2000), (3, 40), (9, 60))
@@ -407,7 +407,7 @@ def _beside_ours(answer: Callable[..., int]) -> str:
         estimates = call(answer, *sizes, graphcores_guess, graphcores_guess)
         if abs(sum(theirs) - estimates) > 1e-6 or theirs == ours:
             return ""
-        # If the estimate is a sum, a dearer dot product changes only one of its parts.
+        # If the estimate is a sum, a higher price of dot products changes only one part of it.
         dearer = call(answer, *sizes, lambda n: 2 * graphcores_guess(n), graphcores_guess)
         if abs(dearer - estimates - theirs[1]) > 1e-6:
             return ""
@@ -434,7 +434,7 @@ def _parts_by_hand(answer: tuple[int, int, int, int]) -> Passed:
     advice = "compute the four parts of the plan for tile 0, with its pieces 0, 1 and 2."
 
     def explains_the_first(mistake: tuple[int, ...]) -> bool:
-        """Return whether `answer` has all wrong parts of `mistake`, among them its first one."""
+        """Return whether `answer` has all wrong parts of `mistake`, and they include its first."""
         parts = list(zip(answer, mistake, right, strict=True))
         value, wrong, _ = next(part for part in parts if part[0] != part[2])
         return value == wrong and all(
@@ -459,7 +459,7 @@ SLACK = 1.1
 
 
 def split_cycles(pieces: int) -> int:
-    """Return the modelled cycles of the product of ROWS x COLS, with each row cut into `pieces`.
+    """Return the modelled cycles of the product of ROWS x COLS, with `pieces` pieces per row.
 
     They are the estimate of `plan_cycles` plus two syncs and two latencies.
     """
@@ -587,7 +587,7 @@ def _too_late(run: Ran) -> tuple[str, str]:
 
 
 def _placement_reasons(run: Ran, first: ComputeSetProfile, pieces: int) -> tuple[Reason, ...]:
-    """Return the possible reasons for late products in the tile mapping.
+    """Return the possible reasons, in the tile mapping, for a product that takes too long.
 
     `first` is the profile of the compute set that multiplies, with each row in `pieces` pieces.
     """
@@ -682,8 +682,8 @@ def _two_halves(answer: Callable[..., Program]) -> Passed:
 M = 104
 K = 256
 N = 208
-SHARE_OF_BYTES = 0.55  # The answer may use this fraction of the fastest plan's bytes.
-SHARE_OF_CYCLES = 1.2  # The answer may take this multiple of the fastest plan's cycles.
+SHARE_OF_BYTES = 0.55  # The fraction of the fastest plan's bytes that the answer may use.
+SHARE_OF_CYCLES = 1.2  # The multiple of the fastest plan's cycles that the answer may take.
 
 
 def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Array]:
@@ -823,9 +823,9 @@ NEEDS = {
 def _cut_of(answer: Callable[..., Tensor], steps: int) -> str:
     """Return which dimension an answer cuts, in words; "" if that is not clear.
 
-    `steps` is the number of supersteps of the answer. The answer is compared with products that cut
-    one dimension into equal pieces. The dimension is that of the product with the same bytes and
-    cycles as the answer, for two shapes.
+    `steps` is the number of supersteps of the answer. The answer is compared with products that
+    each cut one dimension into equal pieces. If such a product has the same bytes and cycles as the
+    answer for two shapes, the answer cuts the same dimension.
     """
     trials = [_matmul(*shape, "a product in pieces")[0] for shape in ((M, K, N), (40, 96, 64))]
     for cut, pieces in (("rows", steps), ("columns", steps // 2), ("inner", (steps + 1) // 2)):
@@ -865,9 +865,10 @@ def _in_turn(cut: str, pieces: int = 4) -> Callable[[Graph, Tensor, Tensor, Sequ
 
 @cache
 def _that_fit() -> list[str]:
-    """Return the dimensions that a product may cut: a list of "rows", "columns" and "inner".
+    """Return the dimensions that a product may cut, from "rows", "columns" and "inner".
 
-    A product that cuts them into four pieces is within its budgets of bytes and of cycles.
+    A product that cuts one of these dimensions into four pieces is within the budgets of bytes and
+    of cycles.
     """
     limit, budget = frugal_budget()
     trial, _ = _matmul(M, K, N, "a product in four pieces")
@@ -924,9 +925,9 @@ def _misproduced(run: Ran, exact: Array) -> tuple[str, str, str, str]:
 
 
 def _added_twice(excess: Array, left: Array, right: Array) -> int:
-    """Return the length of the first piece of the inner dimension if `excess` is its product.
+    """Return the n for which `excess` is the product over the first n inner indices.
 
-    Return 0 if `excess` is no such product.
+    Return 0 if there is no such n. The answer then did not add its first piece twice.
     """
     ends = range(1, len(right))
     return next((n for n in ends if np.array_equal(excess, left[:, :n] @ right[:n])), 0)

@@ -223,7 +223,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: last row dropped, and not mapped
-# error in the answer: are on no tile
+# error in the answer: are not mapped to any tile
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]

@@ -99,7 +99,8 @@ def _parts(result: Parted, description: str, expected: str, length: int) -> Part
 
 NAMES = ("pixels", "edges", "corners", "blobs", "tracks", "votes", "ranks", "labels")
 TABLE = "palette"  # The name of the constant in each program.
-# With these seeds, each known mistake gives a different result. A test checks this.
+# The seeds of programs for which the wrong results of the known mistakes differ from one another.
+# A test checks this.
 CLEAR = (401, 2762, 3302)
 
 
@@ -127,11 +128,11 @@ class Fill(Vertex):
 class Layers:
     """A random program whose steps each read two variables and overwrite a third one.
 
-    `names` has the names of the variables, and `sizes` int[variables, tiles] has their FLOATs on
-    each tile. The last variable is a constant. Each element of `steps` is ((first variable read,
-    second variable read), variable written). `away` has for each step the distance, in tiles,
-    between its vertices and their data. The host may write the variables `writable`; they are
-    always live, like the constant.
+    `names` has the names of the variables. `sizes`, int[variables, tiles], is the number of FLOATs
+    of each variable on each tile. The last variable is a constant. Each element of `steps` is
+    ((first variable read, second variable read), variable written). `away` has for each step the
+    distance, in tiles, between its vertices and their data. The host may write the variables
+    `writable`; they are always live, like the constant.
     """
 
     names: tuple[str, ...]
@@ -190,9 +191,9 @@ class Layers:
         return int(self.bytes[self.always].sum()), int((live @ self.bytes).max())
 
     def largest(self, places: Array, sizes: Array) -> list[str]:
-        """Return the names of the three largest of the variables `places`, the largest first.
+        """Return the names of the three largest selected variables, the largest first.
 
-        `sizes` has the size of each variable.
+        `places` is a mask that selects variables, and `sizes` has the size of each variable.
         """
         order = [int(i) for i in np.argsort(-sizes, kind="stable") if places[i]]
         return [self.names[i] for i in order[:3]]
@@ -279,7 +280,7 @@ def _on_one_tile(draw: np.random.Generator, tiles: int) -> Layers:
 
 
 def _peak(case: Layers) -> tuple[int, int]:
-    """Return `(fullest tile, step)`: at that step, all tiles together have the most live bytes."""
+    """Return `(fullest tile, fullest step)`, the step with the most live bytes on all tiles."""
     bytes_held = case.held + case.copies
     return int(bytes_held.max(axis=0).argmax()), int(bytes_held.sum(axis=1).argmax())
 
@@ -592,7 +593,7 @@ def _fits(answer: Callable[..., Program]) -> Passed:
 
 
 def _too_large(broken: Broken, rows: int) -> Exception:
-    """Return the refusal of an out-of-memory error, with the rows of this exercise in its text.
+    """Return an out-of-memory error as `NotYet`, with advice on the rows of this exercise.
 
     Any other error is returned unchanged.
     """
@@ -614,9 +615,9 @@ def _too_large(broken: Broken, rows: int) -> Exception:
 
 
 def _missing_rows(actual: Array, rows: Array) -> list[str]:
-    """Return the numbers of the rows without which `actual` is the sum of `rows`; [] if none are.
+    """Return the numbers of the rows that are missing from the sum `actual`; [] if none are found.
 
-    All 8,192 sums of some of at most 13 rows are compared.
+    `actual` is compared with the sums of all selections of `rows`: 8,192 selections for 13 rows.
     """
     choices = np.array([*product((0, 1), repeat=len(rows))])
     matches = np.flatnonzero((choices @ rows[:, :4] == actual[:4]).all(axis=1))
@@ -674,7 +675,7 @@ MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
 # The index of the pair in which a variable is larger than another one in FLOAT, but smaller in
 # HALF.
 OVERTAKING = 10
-# The index of the pair in which a variable moves to other tiles, but not to more or fewer tiles.
+# The index of the pair in which a variable moves to other tiles, but to the same number of tiles.
 AS_MANY = 5
 
 
@@ -682,8 +683,7 @@ AS_MANY = 5
 class ReportPair:
     """Two reports of one program, before and after a change.
 
-    `changed` has the variable that changed, the step that uses it, and the kind of change, one of
-    `KINDS`.
+    `changed` is (variable that changed, step that uses the variable, kind of change from `KINDS`).
     """
 
     before: Report
@@ -700,7 +700,7 @@ class ReportPair:
         return self.changed[2] == MAPPING and tiles[0] == tiles[1]
 
 
-# Each item is (reason, next step).
+# The (reason, next step) for an answer that misses a variable on the same number of other tiles.
 COUNTED = (
     "one variable is on other tiles than before. The number of its tiles is the same, so that "
     "number does not show it.",
@@ -725,8 +725,8 @@ class Work(Vertex, Generic[T]):
 class Task:
     """A step of the program: it adds up the readings and a second input.
 
-    `step` is the name of the step and `side` that of the second input. On each tile, `size`
-    elements of the second input are added up, by `vertices` vertices. Their type is `dtype`.
+    `step` is the name of the step, and `side` the name of the second input. On each tile,
+    `vertices` vertices add up `size` elements of the second input, which are of type `dtype`.
 
     The second input has a row for each tile. `together` consecutive rows share a tile, and each row
     is `beside` tiles away from the tile that uses it.
@@ -778,7 +778,7 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
 
 
 def _pair(seed: int, kind: str, dtype: type[DType] = HALF) -> ReportPair:
-    """Return a pair of reports whose largest variable and longest step are equal.
+    """Return a pair of reports with the same largest variable and the same longest step.
 
     `kind` is the kind of change. If the type changes, it changes between FLOAT and `dtype`.
     """
@@ -821,7 +821,7 @@ def _pairs() -> tuple[ReportPair, ...]:
 
 @cache
 def _same_bytes() -> ReportPair:
-    """Return two reports between which a variable changes from FLOAT to INT of equal size."""
+    """Return two reports between which a variable changes from FLOAT to INT, of the same size."""
     return _pair(8, TYPE, INT)
 
 
@@ -945,22 +945,22 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
 
 ROW = 52  # The number of FLOATs in a row.
 WORK = 5_500  # The modelled cycles that a worker thread takes for a row.
-EACH_READ = 100e-6  # The seconds that a read of no rows would take.
-EACH_ROW = 0.2e-6  # The seconds that each row adds to a read.
+EACH_READ = 100e-6  # The time of a read without its rows, in seconds.
+EACH_ROW = 0.2e-6  # The time that each row adds to a read, in seconds.
 AT_ONCE = 256  # The maximum number of rows in a read.
-# The device may wait for at most this fraction of the time.
+# The maximum fraction of the time that the device may wait.
 STARVED = 0.05
 
 
 class Disc:
     """Rows of numbers on a simulated disc, which can only be read.
 
-    A read takes 100 microseconds, and 0.2 more for each row. `seconds` adds these times up; no real
-    time passes.
+    A read takes 100 microseconds, and 0.2 microseconds more for each row. `seconds` is the sum of
+    these times; no real time passes.
     """
 
     def __init__(self, rows: Array) -> None:
-        # For each read: (the rows that it returned, the requested number of rows).
+        # One entry per read: (range of the rows that it returned, number of rows requested).
         log = self._log = list[tuple[range, int]]()
         places = range(len(rows))
 
@@ -1009,7 +1009,7 @@ class _Fed:
     """The result of a run that was fed with the rows of a disc.
 
     `seen` has the rows that reached the device, and `first` is the time of the first row in
-    seconds. `more` says whether there were more rows than on the disc.
+    seconds. `more` is True if the answer yielded more rows than the disc has.
     """
 
     report: Report
@@ -1234,8 +1234,8 @@ def sums_in_place_cycles(moments: int, channels: int, tiles: int = TILES) -> int
     """Return the modelled cycles of the sums if no data has to be copied.
 
     The readings of each channel are then contiguous on the tile that adds them. According to
-    docs/model.md, a worker thread sums one FLOAT per cycle of its own and needs 12 cycles more. Six
-    worker threads take turns.
+    docs/model.md, a worker thread needs 12 cycles and one more cycle for each FLOAT. Six worker
+    threads alternate, so each of these cycles takes six cycles of the tile.
     """
     rounds = -(-channels // (6 * tiles))
     return SYNC + 6 * rounds * (moments + 12)

@@ -1025,7 +1025,7 @@ def side_by_side(graph, moments, channels):
 
 # %% 06.6: not mapped
 # clause: map it, and return
-# error in the answer: is on no tile
+# error in the answer: is not mapped to any tile
 def side_by_side(graph, moments, channels):
     return graph.add_variable(FLOAT, (channels, moments), "readings").transpose()
 

@@ -54,7 +54,8 @@ RATE = 0.1
 
 # --- 07.1 -----------------------------------------------------------------------------------------
 
-# Gradients are differences over this change of a weight, with a relative error of at most 1e-9.
+# The change of a weight over which gradients are computed as differences. Their relative error is
+# at most 1e-9.
 STEP = 1e-5
 # (images, labels, weights, bias)
 SlopeCase = tuple[Array, Array, Array, Array]
@@ -221,7 +222,7 @@ def _errors_of_one(answer: Callable[..., Array]) -> Passed:
 def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build the program of an answer with a `learn` step that only records its inputs.
 
-    The loss that this step returns encodes its image, its label and the round.
+    The loss that this step computes encodes the image, the label and the number of the round.
     """
     images, labels, loss, rounds = parts
     increment = graph.add_constant(FLOAT, (4,), 1, "one")
@@ -372,8 +373,8 @@ HIGH = 0.02
 LEAK = 0.1
 TURNED = 3
 EPOCHS = 12
-EVERY = 297  # The number of all test images.
-FEWER = 263  # A smaller number of test images.
+EVERY = 297  # The number of all test images of the digits.
+FEWER = 263  # The number of test images in the smaller set "early".
 
 
 @cache
@@ -381,8 +382,8 @@ def _digits(tests: str) -> datasets.Dataset:
     """Return 750 of the digits in a fixed random order, with one of three sets of test images.
 
     `tests` is "" for the test images of the lesson. With "turned", all their labels are wrong, so
-    no sound answer can predict them. With "early", the set is smaller and begins with images that
-    the weights after one epoch classify correctly, and those after three epochs do not.
+    no correct answer can predict them. With "early", the set is smaller and begins with images
+    that are classified correctly by the weights after one epoch, but not by those after three.
     """
     all_digits = datasets.digits()
     order = np.random.default_rng(703).permutation(len(all_digits.train_labels))
@@ -429,7 +430,7 @@ def _learnt(data: datasets.Dataset) -> list[tuple[Array, Array]]:
 def _shares(tests: str) -> list[float]:
     """Return the fraction of test images that numpy's weights classify correctly after each epoch.
 
-    The first one is for the weights before training.
+    The first fraction is for the weights before training.
     """
     data = _digits(tests)
     return [
@@ -504,7 +505,8 @@ class _Trained:
     """The result of a training: the returned fraction, the final weights, and what was run.
 
     `ran` and `tests_ran` are the numbers of epochs and of tests that were run since the engine was
-    loaded last. The answer loaded it `loads` times; before that, it had run `lost` epochs.
+    loaded last. The answer loaded the engine `loads` times, and so lost the results of `lost`
+    epochs.
     """
 
     tried: str
@@ -525,7 +527,7 @@ class _Trained:
 
 def _train(answer: Callable[..., float]) -> Passed:
     engine = _trainer(_digits(""))
-    # For each load of the answer: the number of epochs before it.
+    # One entry per load by the answer: the number of epochs that were run before this load.
     lost: list[int] = []
     load = engine.load
 
@@ -629,7 +631,7 @@ def _ran(run: _Trained, epochs: int, constant: bool) -> None:
             run.tried,
             actual,
             why="this is the share of the training images.",
-            next_step="connect and count data.test_images.",
+            next_step="connect data.test_images, and count the right results for these images.",
         )
 
 
@@ -672,9 +674,9 @@ def _seen_nothing(run: _Trained) -> None:
 
 
 def _digits_of(runs: list[_Trained]) -> int:
-    """Return the number of digits to which an answer rounds the accuracies of all runs.
+    """Return the number of decimal places to which an answer rounds the accuracies of all runs.
 
-    It is 0 if the accuracies are not rounded.
+    The result is 0 if the accuracies are not rounded.
     """
     for digits in range(1, 5):
         if all(
@@ -689,8 +691,8 @@ def _counted(run: _Trained, shares: list[float], digits: int) -> None:
     """Raise `NotYet` unless the returned fraction is the accuracy of the final weights.
 
     A difference of one test image is allowed, because rounding may decide how it is classified.
-    `shares` has the accuracy in plain numpy after each number of epochs. `digits` is the number of
-    digits to which the learner's fraction was rounded; 0 if it was not.
+    `shares[n]` is the accuracy in plain numpy after n epochs. `digits` is the number of decimal
+    places to which the learner's fraction was rounded; 0 if it was not rounded.
     """
     tests = run.tests_right
     count = len(run.data.test_labels)
@@ -735,7 +737,7 @@ def _is_whole(value: float) -> bool:
 def _share_of(description: str, result: float, per_cent: float) -> float:
     """Return the answer's result as a float from 0 to 1.
 
-    `per_cent` is the percentage of the test images that the last test read right.
+    `per_cent` is the percentage of the test images that were classified correctly in the last test.
 
     :raises NotYet: if the result is not such a number.
     """
@@ -771,7 +773,7 @@ def _share_of(description: str, result: float, per_cent: float) -> float:
 
 # --- 07.4 -----------------------------------------------------------------------------------------
 
-# The allowed error of a pixel. A single operation in FLOAT computes the pixel.
+# The allowed error of a pixel, which is computed by a single FLOAT operation.
 ROUNDING = 1e-6
 
 
@@ -928,10 +930,10 @@ def _refuse_crowded(run: Ran) -> None:
 
 
 def _unlike_bytes(broken: Broken, batch: Array) -> Exception:
-    """Return the refusal of an error that is caused by a wrong conversion of bytes.
+    """Return an error that is caused by a wrong conversion of bytes as `NotYet`.
 
-    The error is about a factor that no byte has, or about a batch of constant size. Any other error
-    is returned unchanged.
+    The causes are a read of `images` before it is written, a factor that is not an integer, and a
+    batch of constant size. Any other error is returned unchanged.
     """
     message = said_by(broken.error)
     rows, columns = batch.shape
@@ -998,7 +1000,7 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
 
 # --- 07.5 -----------------------------------------------------------------------------------------
 
-# The device may wait for at most this fraction of the time.
+# The maximum fraction of the time that the device may wait.
 EXPOSED = 0.05
 # The maximum number of ready transfers. It limits the memory that the host needs.
 MOST_READY = 16

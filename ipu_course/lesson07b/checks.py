@@ -41,7 +41,7 @@ def _whole(draw: np.random.Generator, shape: Shape) -> Array:
 
 
 def _as_near(learner_run: Ran, reference_run: Ran) -> bool:
-    """Return whether two answers give the same results, except for rounding."""
+    """Return whether two runs have the same results, except for rounding."""
     return all(
         np.allclose(learner_run.came[0][name], actual, rtol=0, atol=1e-4)
         for name, actual in reference_run.came[0].items()
@@ -140,7 +140,7 @@ def backward_trial(
     """Return `(trial, right gradients)` for answer(graph, x, w, dy, padding, program).
 
     The answer returns three gradients. `layer` is (batch, rows, columns, channels in, channels out,
-    size of the kernel, padding). `drawn` is a function that returns random numbers of a shape.
+    size of the kernel, padding). `drawn(generator, shape)` returns random numbers of this shape.
     """
     batch, rows, columns, ins, outs, k, padding = layer
     draw = np.random.default_rng(702)
@@ -248,7 +248,7 @@ def _built_alike(trial: Trial, answer: Answer, exercise: str) -> Ran:
 
 @cache
 def products_cycles(layer: Shape) -> int:
-    """Return the modelled cycles of the two products of a backward pass, as planned."""
+    """Return the modelled cycles of the two products of a backward pass, as poplin plans them."""
     batch, rows, columns, ins, outs, k, padding = layer
     target = device_of().target
     patch_count = batch * (rows + 2 * padding - k + 1) * (columns + 2 * padding - k + 1)
@@ -266,9 +266,9 @@ WIDE = (4, 14, 14, 32)
 
 
 def layer_report(around: Answer, tiles: int = MANY, images: int = WIDE[0]) -> tuple[Report, Array]:
-    """Return `(report, tiles)` of a 3x3 layer: `tiles` has the tile of each zero around its input.
+    """Return `(report, tiles)` of a 3x3 layer, where `tiles` has the tile of each padding zero.
 
-    `around(graph, x, 1)` adds the zeros.
+    `around(graph, x, 1)` adds the zeros around the input of the layer.
     """
     graph = graph_of(tiles)
     x = graph.add_variable(FLOAT, (images, *WIDE[1:]), "x")
@@ -340,7 +340,7 @@ def _zeros(answer: Callable[[Graph, Tensor, int], Tensor]) -> Passed:
 
 
 def _layer_bars(answer: Callable[[Graph, Tensor, int], Tensor], images: int) -> tuple[Bars, Report]:
-    """Return (cycles beside their budget, report) of the layer with this number of images.
+    """Return (bars of cycles and budget, report) of the layer with this number of images.
 
     :raises NotYet: if the cycles exceed the budget.
     """
@@ -466,8 +466,9 @@ def _busy(answer: Callable[..., float]) -> Passed:
 EPOCHS = 2
 LOW = 0.94
 HIGH = 0.995
-# If an answer shuffles correctly but reads slightly too few images, it is trained again with the
-# images in another order. It is refused only if this many trainings all read too few.
+# The maximum number of trainings. If an answer shuffles correctly, but classifies slightly too few
+# images correctly, it is trained again with the images in another order. It is refused only if all
+# these trainings classify too few.
 TRAININGS = 3
 
 
@@ -503,9 +504,9 @@ class _Watched:
         self.followed = 0.0
         self.kinds = list[int]()
         self.kept = list[float]()
-        # The number of images that were read after the last training step.
+        # The number of images that were passed to read() after the last training step.
         self.read_last = 0
-        # Whether images of the training half were read.
+        # Whether images of the training half were passed to read().
         self.read_training = False
         self.wrong = ""
         data, images, _ = _digits(training)
@@ -513,7 +514,7 @@ class _Watched:
         self.known = {image.tobytes(): t for image, t in zip(images, labels, strict=True)}
 
     def learn(self, images: Array, labels: Array, rate: float) -> float:
-        """Run a training step, and record images that are not from the training half."""
+        """Run a training step, and record a wrong image or label: one not in the training half."""
         for image, label in zip(np.asarray(images, np.float32), labels, strict=False):
             known_label = self.known.get(np.ascontiguousarray(image).tobytes())
             if known_label is None:
@@ -551,12 +552,12 @@ def _refuse_other_batch(images: Array, batch: int) -> None:
     """Raise `ValueError` unless there are `batch` images."""
     if len(images) != batch:
         raise ValueError(
-            f"cnn.learn() takes exactly {batch} images, cnn.batch, and got {len(images)}"
+            f"cnn.learn() takes exactly cnn.batch = {batch} images, but got {len(images)}"
         )
 
 
 class _Substitute:
-    """A small network without weights, which classifies one test image less after each epoch.
+    """A network without weights, which classifies one more test image wrongly after each epoch.
 
     Its batch and its number of epochs differ from those of the lesson. It reveals answers that
     ignore `cnn.batch` or `epochs`, or that return the best of several tests.
@@ -576,7 +577,7 @@ class _Substitute:
         self.steps = 0
         # The number of images in the last training step.
         self.last_batch = self.batch
-        # For each read of all test images: the fraction of right predictions.
+        # One entry per call of read() on all test images: the fraction of right predictions.
         self.shares = list[float]()
 
     def learn(self, images: Array, labels: Array, rate: float) -> float:
@@ -591,7 +592,7 @@ class _Substitute:
     def keep(self, share: float) -> None: ...
 
     def read(self, images: Array) -> Array:
-        """Return the labels of the test images, with a wrong one for each epoch; 0 for others."""
+        """Return the labels of test images, one of them wrong per epoch so far; 0 for others."""
         places = [
             self.place.get(image.tobytes(), -1)
             for image in np.ascontiguousarray(np.asarray(images, np.float32))
@@ -673,8 +674,8 @@ def _training(
 ) -> tuple[_Watched, float | None, float, Callable[[], float]]:
     """Train; return (record of the calls, returned value, test accuracy, training accuracy).
 
-    The accuracies are fractions of images that are classified correctly. The last one is a function
-    that computes it. The number `training` chooses the order of the images.
+    The accuracies are fractions of images that are classified correctly. The training accuracy is
+    returned as a function that computes it. The number `training` chooses the order of the images.
 
     :raises NotYet: if the answer takes more steps than are allowed.
     """
@@ -759,7 +760,7 @@ SHUFFLE = "draw a new order in each epoch: np.random.default_rng(epoch).permutat
 
 
 def _too_few(watched: _Watched) -> tuple[str, str]:
-    """Return `(why, next step)` for a training that classifies too few images."""
+    """Return `(why, next step)` for a training that classifies too few images correctly."""
     steps = len(watched.losses)
     if np.mean(watched.kinds) < 4:
         why = (

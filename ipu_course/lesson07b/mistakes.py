@@ -1218,7 +1218,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 # %% 07b.6: batches of 25, whatever the network takes
 # clause: a step with exactly `cnn.batch` images
-# not yet: cnn.learn() takes exactly 4 images, cnn.batch, and got 25
+# not yet: cnn.learn() takes exactly cnn.batch = 4 images, but got 25
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw = np.random.default_rng(1)
     for rate in np.linspace(0.06, 0.01, epochs):
@@ -1385,7 +1385,8 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: divided by the replicas
-# why:  the sums are divided by the number of replicas, but each replica has x.shape[0] samples.
+# why:  the sums are divided only by the number of replicas. But they are sums of x.shape[0] samples
+#   on each replica.
 # next: divide by the number of samples of all replicas together.
 def statistics(graph, x, replicas, together, program):
     squared = popops.square(graph, x, program)

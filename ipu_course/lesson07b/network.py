@@ -1,4 +1,4 @@
-"""The small CNN of lesson 07b: two blocks and a layer of ten scores, with its three programs.
+"""The small CNN of lesson 07b: two blocks, a layer with ten scores, and three programs.
 
 A block is a convolution, batch norm, a ReLU and a max pooling. The programs are a training step,
 the update of the kept statistics, and the classification of images.
@@ -30,7 +30,7 @@ def variable(graph: Graph, shape: int | Many[int], value: float | Array, name: s
 class Block:
     """The variables of a 3 x 3 convolution with batch norm and a 2 x 2 pooling."""
 
-    # (mean, 1 / standard deviation) of the last batch
+    # The mean and 1 / standard deviation of the last batch.
     statistics: tuple[Tensor, Tensor]
     # The values that the backward pass needs.
     saved: tuple[Tensor, Tensor, Tensor, Tensor]
@@ -54,7 +54,7 @@ class Block:
         self.beta, self.mean = (variable(graph, outs, 0, n) for n in ("beta", "mean"))
 
     def forward(self, graph: Graph, x: Tensor, program: Sequence, training: bool) -> Tensor:
-        """Return the output, with the statistics of the batch if `training`, or the kept ones."""
+        """Return the output, using the batch statistics if `training`, otherwise the kept ones."""
         y = poplin.convolution(graph, x, self.kernel, self.conv, program)
         mean, inverse = self.mean, self.inverse
         if training:
@@ -67,7 +67,7 @@ class Block:
         return out
 
     def backward(self, graph: Graph, grad: Tensor, program: Sequence) -> Tensor:
-        """Return the gradient of the convolution's output; store those of the parameters."""
+        """Return the gradient of the convolution's output; store the parameters' gradients."""
         x, white, y, out = self.saved
         grad = pooling.pool_input_gradient(
             graph, self.pool, y, out, grad, program, use_scaled_gradient=True
@@ -82,7 +82,7 @@ class Block:
 
 
 class Net:
-    """All variables of the network, on `tiles` tiles, and its programs."""
+    """The variables of the network on `tiles` tiles, and its programs."""
 
     def __init__(self, first: int, second: int, tiles: int) -> None:
         self.device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
@@ -137,7 +137,7 @@ class Net:
         return program
 
     def keeping(self) -> Sequence:
-        """Return a program that moves kept statistics part of the way to the last batch's."""
+        """Return a program that moves the kept statistics towards those of the last batch."""
         program = Sequence()
         for block in self.blocks:
             for running, last in zip((block.mean, block.inverse), block.statistics, strict=True):
@@ -153,7 +153,7 @@ class Net:
 
 
 class Cnn:
-    """The network in an engine, whose methods train it and classify images."""
+    """The network in an engine, with methods that train it and classify images."""
 
     batch = BATCH
 
@@ -173,12 +173,12 @@ class Cnn:
         self.engine.run(number)
 
     def learn(self, images: Array, labels: Array, rate: float) -> float:
-        """Make a step with one batch; return its mean loss."""
+        """Train with one batch; return the batch's mean loss."""
         self._run(0, images=images[:, None], labels=labels.astype(np.uint32), rate=rate)
         return float(self.engine.read_tensor("loss").mean())
 
     def keep(self, share: float) -> None:
-        """Move the kept statistics by `share` of the way to those of the last batch."""
+        """Move the kept statistics towards those of the last batch, by the fraction `share`."""
         self._run(1, share=share)
 
     def read(self, images: Array) -> Array:
@@ -194,7 +194,7 @@ class Cnn:
 
 
 class Counted:
-    """A network with a progress bar and a list of its losses."""
+    """A network that shows a progress bar and records its losses."""
 
     def __init__(self, cnn: Cnn, steps: int) -> None:
         self.cnn, self.batch, self.keep, self.read = cnn, cnn.batch, cnn.keep, cnn.read
@@ -205,7 +205,7 @@ class Counted:
         self.bar = tqdm(total=steps, desc="step", mininterval=4)
 
     def learn(self, images: Array, labels: Array, rate: float) -> float:
-        """Make a step with one batch; return its mean loss, which is also appended to `losses`."""
+        """Train with one batch; return its mean loss, which is also appended to `losses`."""
         self.losses.append(self.cnn.learn(images, labels, rate))
         self.bar.update()
         return self.losses[-1]

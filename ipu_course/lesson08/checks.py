@@ -2,7 +2,7 @@
 
 An answer's steps are a list of (kind, layer). This module computes the memory in use at each step
 from the list, and the smallest sufficient memory from the positions of the saved layers. It also
-executes such a list on numbers. Both are independent of the method of an answer.
+executes such a list on numbers. Neither depends on how an answer computes its result.
 """
 
 from __future__ import annotations
@@ -88,7 +88,10 @@ def alive_while(steps: Order, sizes: Sequence[int]) -> list[int]:
 
 
 def most_alive(sizes: Sequence[int], keep: Collection[int]) -> int:
-    """Return the peak memory of inputs of these sizes if the layers in `keep` save theirs."""
+    """Return the peak memory of a chain if the layers in `keep` save their inputs.
+
+    `sizes` has the size of the input of each layer.
+    """
     return max(alive_while(_listed(len(sizes), {0, *keep}), sizes))
 
 
@@ -103,7 +106,7 @@ def computed_again(keep: Collection[int]) -> int:
 
 
 def _all_kept(most: int) -> list[tuple[int, set[int]]]:
-    """Return (layers, saved layers): every choice with layer 0, for 1 to `most` layers."""
+    """Return every (layers, saved layers) with layer 0 saved, for 1 to `most` layers."""
     return [
         (layers, {0, *others})
         for layers in range(1, most + 1)
@@ -158,7 +161,7 @@ def _alive(answer: Callable[..., int]) -> Passed:
 
 @cache
 def _price(layers: int, every: int) -> tuple[int, int]:
-    """Return `(inputs in memory at once, recomputed layers)` if every `every`-th input is saved."""
+    """Return `(inputs in memory at once, recomputed layers)` if one input in `every` is saved."""
     keep = range(0, layers, every)
     return most_alive([1] * layers, keep), computed_again(keep)
 
@@ -218,12 +221,12 @@ def follow(
 ) -> tuple[dict[int, np.float32], int, tuple[str, str]]:
     """Execute a list of steps on numbers; return (gradients, peak, fault).
 
-    `gradients` has the gradient of each layer's weight, `peak` is the largest number of inputs in
-    memory at once, and `fault` is (a step that cannot be executed, why).
+    `gradients` maps each layer to the gradient of its weight, and `peak` is the largest number of
+    inputs in memory at once. `fault` is (the first step that cannot be executed, the reason).
 
     An input that is not saved is discarded after the forward step of its layer, unless it comes
-    after the last saved input. Every input is discarded after its backward step. A layer is y =
-    tanh(x * w).
+    after the last saved input. Every input is discarded after its backward step. The output of a
+    layer is tanh(x * w).
     """
     draw = np.random.default_rng(803)
     w = draw.uniform(0.5, 1.5, layers).astype(np.float32)
@@ -234,7 +237,7 @@ def follow(
     forward = 0
     why = ""
     for place, (kind, layer) in enumerate(steps):
-        # The layer that reads the output of `layer`.
+        # The index of the layer that reads the output of `layer`.
         output = layer + 1
         if layer not in inputs:
             gone = "is not computed yet" if layer > forward else "was discarded and not recomputed"
@@ -362,9 +365,9 @@ HILLS = [8, 6, 4, 2, 1, 1, 2, 4, 6, 8, 8, 8]
 
 @cache
 def _least(sizes: tuple[int, ...], k: int) -> int:
-    """Return the lowest peak of memory if at most k inputs are saved, including that of layer 0.
+    """Return the lowest peak memory if at most k inputs are saved, including that of layer 0.
 
-    All choices are tried. Fewer than k inputs may need less memory than k.
+    All choices are tried, also those with fewer than k inputs, because these may need less memory.
     """
     rest = range(1, len(sizes))
     return min(
@@ -376,8 +379,8 @@ def _places(answer: Callable[..., list[int]]) -> Passed:
     draw = np.random.default_rng(804).permutation
     drawn = [(draw(np.arange(1, 2 * n))[:n].tolist(), k) for n, k in ((11, 3), (9, 4), (10, 2))]
     cases = [(HILLS, 3), *drawn, ([1] * 16, 4), ([5, 2, 7], 1), ([4], 1), ([3, 9], 2)]
-    # For these four layers, the best choice saves three inputs and takes 23 units of memory. Saving
-    # all four takes 29. All other short chains follow in the list.
+    # For these four layers, the best choice saves three inputs and takes 23 units of memory, while
+    # saving all four takes 29. The list continues with all other short chains.
     short = [([9, 6, 6, 8], 4)]
     short += [
         (draw(np.arange(2, 10))[:n].tolist(), k) for n in range(2, 6) for k in range(1, n + 1)
@@ -401,9 +404,11 @@ def _judged_place(
     kept_layers: list[int],
     alike: Sequence[Callable[[Saves], bool]],
 ) -> Bars:
-    """Return the memory of the saved layers next to the least; raise `NotYet` if it is more.
+    """Compare the memory of an answer's saved layers with the minimum, as bars.
 
-    Each of `alike` returns whether another answer saves the same layers in its cases.
+    Each function in `alike` returns whether another answer saves the same layers in its cases.
+
+    :raises NotYet: if the memory is more than the minimum, or the saved layers are not allowed.
     """
     sizes, k = case
     description = call_text(answer, case)
@@ -442,7 +447,7 @@ Saves = Callable[..., list[int]]
 def _kept_by(
     answer: Saves, cases: list[tuple[Chain, int]]
 ) -> tuple[list[tuple[tuple[Chain, int], list[int]]], Callable[[Saves], bool]]:
-    """Return (case, layers that the answer saves) for each case, and a predicate for other answers.
+    """Return (case, layers that the answer saves) for each case, and a predicate.
 
     The predicate returns whether another answer saves the same layers in all cases.
     """
@@ -481,14 +486,14 @@ def _kept_of(saved: list[int], description: Callable[[], str], layers: int) -> l
 
 # --- 08.5 -----------------------------------------------------------------------------------------
 
-# The chain has LAYERS layers with NUMBERS elements per tile. Only ROOM of their inputs fit in
-# memory.
+# The chain has LAYERS layers, whose inputs have NUMBERS elements on each tile. Only ROOM of these
+# inputs fit in memory.
 LAYERS = 24
 ROOM = 10
 NUMBERS = 1500
-# The bytes of a tile's weights, code, stacks and gaps. They are fewer than those of two inputs.
+# The bytes of a tile's weights, code, stacks and gaps. Two inputs would take more bytes.
 BESIDES = 9000
-# The bytes of a tile's memory. They are enough for ROOM inputs and the gradient.
+# The bytes of memory of a tile: enough for ROOM inputs and the gradient.
 MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES
 
 
@@ -504,7 +509,7 @@ class Forward(Vertex):
 
 
 class Backward(Vertex):
-    """A vertex that turns y's gradient into x's in place, and computes w's gradient."""
+    """A vertex that replaces the gradient of y by that of x, and computes the gradient of w."""
 
     x: Input[Vector[FLOAT]]
     w: Input[FLOAT]
@@ -521,9 +526,9 @@ class Backward(Vertex):
 def chain_cycles(layers: int, again: int, numbers: int) -> int:
     """Return the modelled cycles of a chain of layers with an even number of elements on each tile.
 
-    According to docs/model.md, the only vertex of a tile gets one cycle of six. A tanh, a product
-    and the loop take 7.5 cycles per element. The backward pass has three more products, two
-    differences and a sum.
+    According to docs/model.md, a vertex that is alone on its tile runs in one of six cycles. A
+    tanh, a product and the loop take 7.5 cycles per element. The backward pass has three more
+    products, two differences and a sum.
     """
     forward = SYNC + 72 + 45 * numbers
     backward = SYNC + 36 + 72 * numbers
@@ -533,7 +538,7 @@ def chain_cycles(layers: int, again: int, numbers: int) -> int:
 def _ran(steps: Order, layers: int, numbers: int, memory: int) -> Report:
     """Return the report of a chain of layers that executes `steps`.
 
-    Each tile has `memory` bytes, and `numbers` elements of the input of each layer.
+    Each tile has `memory` bytes of memory, and `numbers` elements of each layer's input.
     """
     graph = Graph(device_of(memory_bytes_per_tile=memory))
     program = Steps()
@@ -561,29 +566,26 @@ def _in_memory(layers: int, kept_layers: Collection[int]) -> View:
 
 
 def _best_even(layers: int, room: int) -> int:
-    """Return the fewest layers that are recomputed if the saved inputs are evenly spaced.
-
-    Every k-th input is saved, for the best k. At most `room` inputs may be in memory at once.
-    """
+    """Return the minimum number of recomputed layers if the saved inputs are evenly spaced."""
     return min(again for maximum, again in _even_spacings(layers) if maximum <= room)
 
 
 @cache
 def _even_spacings(layers: int) -> tuple[tuple[int, int], ...]:
-    """Return (inputs in memory at once, recomputed layers) for each spacing up to `layers`."""
+    """Return (inputs in memory at once, recomputed layers) for each spacing from 1 to `layers`."""
     return tuple(_price(layers, every) for every in range(1, layers + 1))
 
 
 def _fits_in(layers: int, room: int, kept_layers: Collection[int]) -> bool:
-    """Return whether the saved inputs fit, and recompute no more than the best even spacing."""
+    """Return whether the saved inputs fit and need no more recomputation than the best spacing."""
     is_small = most_alive([1] * layers, kept_layers) <= room
     return is_small and computed_again(kept_layers) <= _best_even(layers, room)
 
 
 def _fits(answer: Callable[..., list[int]]) -> Passed:
     cases = [(12, 7), (16, 9), (17, 9), (30, 11), (20, 8), (9, 9), (6, 40), (1, 1), (LAYERS, ROOM)]
-    # For each short chain, the list has every room in which an even spacing of the saved inputs
-    # fits.
+    # For each short chain, the list has every value of `room` for which an even spacing of the
+    # saved inputs fits.
     short = [
         (layers, room)
         for layers in range(1, 15)
@@ -617,8 +619,9 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
 
 # --- 08.6 -----------------------------------------------------------------------------------------
 
-# The indices of layers differ by powers of two, by powers of ten, and by 1. An answer that uses
-# only a remainder of the index therefore gives two layers the same random numbers.
+# The indices of layers differ by powers of two, by powers of ten, and by 1. So an answer that uses
+# only a remainder of the index (such as layer % 8) gives two layers the same random numbers, and is
+# found.
 DRAWING = (0, 1, 2, 8, 10, 16, 32, 64, 100)
 ORDER = [*((FORWARD, i) for i in DRAWING), (BACKWARD, 2), (RECOMPUTE, 0), (BACKWARD, 1)]
 SEEDS = ((8, 6), (9, 6), (8, 7), (6, 8), (8, 6))  # The last pair is equal to the first.
@@ -673,8 +676,9 @@ def _refuse_stored_masks(answer: Callable[..., Tensor], description: str) -> Non
 def _dropping(description: str, runs_backwards: bool = False) -> Trial:
     """Return a trial of answer(graph, x, seed, kind, layer, program), which appends dropout.
 
-    The answer is called for each step in `ORDER`, with a program and a tensor x of its own, and
-    returns x after dropout. With `runs_backwards`, the program of the last step runs first.
+    The answer is called once for each step in `ORDER`. Each call gets its own program and its own
+    tensor x, and returns x after dropout. With `runs_backwards`, the program of the last step runs
+    first.
     """
     x = np.random.default_rng(806).uniform(1, 2, (TILES, 120)).astype(np.float32)
     seeds = [np.array(seed, np.uint32) for seed in SEEDS]
@@ -708,9 +712,9 @@ def _dropping(description: str, runs_backwards: bool = False) -> Trial:
 def _undropped(
     description: str, runs: list[dict[tuple[str, int], Array]], x: Array
 ) -> NotYet | None:
-    """Return the refusal of dropout that is wrong in a layer; None if all of it is right.
+    """Return the verdict on a wrong dropout; None if the dropout is right.
 
-    `runs` has for each run {step: result}.
+    Each item of `runs` is the dict {step: result} of one run.
     """
     results = runs[0]
     is_kept = {step: actual != 0 for step, actual in results.items()}
@@ -736,7 +740,7 @@ def _undropped(
 
 
 def _misscaled(description: str, results: dict[tuple[str, int], Array], x: Array) -> NotYet | None:
-    """Return the refusal if not half of the numbers are dropped, or the others are not doubled.
+    """Return the verdict if a step does not drop half of the numbers, or not double the others.
 
     `results` is {step: result} of a run.
     """
@@ -769,7 +773,7 @@ def _misscaled(description: str, results: dict[tuple[str, int], Array], x: Array
 
 
 def _unlike_forward(description: str, is_kept: dict[tuple[str, int], Array]) -> NotYet | None:
-    """Return the refusal if a step of a layer drops other numbers than the forward pass."""
+    """Return the verdict if a step drops other elements than the forward step of the same layer."""
     for kind, layer in sorted(ORDER, key=lambda step: step[0] != RECOMPUTE):
         if not np.array_equal(is_kept[kind, layer], is_kept[FORWARD, layer]):
             step_name = "recompute" if kind == RECOMPUTE else "backward"
@@ -806,7 +810,7 @@ def _shared_mask(description: str, is_kept: dict[tuple[str, int], Array]) -> Not
 
 
 def _unseeded(description: str, runs: list[dict[tuple[str, int], Array]]) -> NotYet | None:
-    """Return the refusal if another seed drops the same numbers. There is a run for each seed."""
+    """Return the verdict if another seed drops the same elements; `runs` has one run per seed."""
     same = [
         seed
         for seed, run in zip(SEEDS[1:-1], runs[1:-1], strict=True)

@@ -639,7 +639,7 @@ def place(sizes, k):
 # %% 08.4: kept and largest segment
 # why:  this adds all saved inputs to the largest segment, but while an early segment goes backward,
 #   the saved inputs after it are no longer in memory.
-# next: use the memory step by step: max(alive(schedule(n, keep), sizes)).
+# next: take the largest of the memory after each step: max(alive(schedule(n, keep), sizes)).
 def place(sizes, k):
     def guess(keep):
         largest = max(sum(sizes[a + 1 : b]) for a, b in pairwise([*keep, len(sizes)]))

@@ -1,8 +1,8 @@
 """The exercises of lesson 09, Streaming memory: correct results and known mistakes.
 
 A check compares the content of a remote buffer and the outputs of the layers with the right values.
-If they are wrong, it follows the program step by step to find the wrong row. The compiler decides
-which transfers share a step, so the rule is not repeated here.
+If they are wrong, the check follows the program step by step to find the wrong row. Which transfers
+share a step is read from the compiled program, so this module does not repeat the compiler's rule.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _first_rows(rows: int) -> Array:
 
 
 def _seen(run: Ran, rows: int) -> tuple[Array, int, type[BaseException | None]]:
-    """Return (content of the buffer, completed runs, type of the error) at the end of a run.
+    """Return (content of the buffer, completed runs, type of the error) after a trial.
 
     The content is NaN in rows that were not written.
     """
@@ -200,8 +200,9 @@ def _loads_of(run: Ran) -> list[Copy]:
 def _stops_alike(learner_run: Ran, reference_run: Ran) -> bool:
     """Return whether two programs give the same results.
 
-    Programs that stop with an error must also have equally many loads: a load too many and a row
-    number that is one too large stop with the same error.
+    Programs that stop with an error must also have the same number of loads, because two different
+    mistakes (one load too many, and a row number that is too large by one) stop with the same
+    error.
     """
     if not equal(learner_run, reference_run):
         return False
@@ -210,9 +211,10 @@ def _stops_alike(learner_run: Ran, reference_run: Ran) -> bool:
 
 
 LAYER = 4 * WIDTH * WIDTH // TILES  # The bytes of a layer's weights on a tile.
-# The reasons if the memory exceeds its budget. Which one applies depends on the bytes that another
-# layer adds: none, at most those of its weights, or more. The last reason is for programs that have
-# as many variables for weights with `many` layers as with `few`.
+# The reasons why the memory exceeds its budget. The first three depend on how many bytes each
+# further layer adds: none, at most those of its weights, or more. The last reason is for programs
+# that add more bytes than that, although they have as many variables for weights with `many` layers
+# as with `few`.
 MORE_MEMORY = (
     "the weights of more than one layer are in memory, although only one layer computes.",
     "the weights share one variable, but each layer still has its own vertices and results.",
@@ -222,10 +224,9 @@ MORE_MEMORY = (
 
 
 def one_layer(layers: int = 1) -> int:
-    """Return the bytes of the fullest tile for a layer, and the weights of further layers.
+    """Return the bytes on the fullest tile if the weights of `layers` layers are in memory.
 
-    The program does not load weights from streaming memory. `layers` is the number of layers whose
-    weights are in memory.
+    Only one of these layers computes, and the program does not load weights from streaming memory.
     """
     device = device_of()
     graph = Graph(device)
@@ -269,12 +270,12 @@ def _weights_of(run: Ran) -> int:
 
 
 def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
-    """Return the bytes on the fullest tile for `many` layers, next to their budget.
+    """Compare the bytes on the fullest tile for `many` layers with their budget, as bars.
 
-    :raises NotYet: if they are more than for `few` layers, or than two layers would take.
+    :raises NotYet: if they differ from those for `few` layers, or exceed the budget of two layers.
     """
     peak = {n: int(runs[n].report.memory.held_per_tile.max()) for n in (few, many)}
-    # The budget is the bytes of two layers, and 3 % for copies of the results.
+    # The budget is the bytes of two layers, plus 3 % for copies of the results.
     bars = Bars(round(1.03 * one_layer(2)), peak[many], "bytes on the fullest tile")
     if bars.yours > bars.budget or peak[few] != peak[many]:
         report = runs[many].report
@@ -309,14 +310,14 @@ def _refuse_more_memory(runs: dict[int, Ran], few: int, many: int) -> Bars:
 
 # --- 09.3 -----------------------------------------------------------------------------------------
 
-# (operation, row, IPU); the operation is "load", "compute" or "cross"
+# An event is (operation, row, IPU). The operation is "load", "compute" or "cross".
 Event = tuple[str, int, int]
 
 
 class TwoIPUs:
     """Two IPUs with weights, an input and a result each, and programs for their operations.
 
-    It records which operation each program is.
+    The object records which operation each program executes.
     """
 
     def __init__(self, layers: int) -> None:
@@ -338,7 +339,7 @@ class TwoIPUs:
         return self._as(Copy(self.buffer, self.w[ipu], number), ("load", row, ipu))
 
     def compute(self, ipu: int) -> Program:
-        """Return a program that computes, on IPU `ipu`, the layer whose weights that IPU has."""
+        """Return a program that runs a layer on IPU `ipu`, with the weights loaded there."""
         self._check_ipu(ipu, "compute(ipu)")
         return self._as(Steps(self.works[ipu]), ("compute", 0, ipu))
 
@@ -354,7 +355,7 @@ class TwoIPUs:
             raise PoplarIndexError(actual, next_step="compute layer n on IPU n % 2.")
 
     def _as(self, program: Program, event: Event) -> Program:
-        """Record that `program` is the operation `event`, and return the program."""
+        """Record that `program` executes the operation `event`, and return the program."""
         self.known[id(program)] = program, event
         return program
 
@@ -381,12 +382,9 @@ class TwoIPUs:
 
 
 def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
-    """Return `(fault, why)` for the first layer that reads a wrong row, in program order.
-
-    For a right program, return ("", "").
-    """
+    """Return `(fault, why)` for the first layer that has a wrong row or input, in program order."""
     weights: list[int | None] = [None, None]
-    # For the inputs on each IPU: the rows of weights that they have passed through.
+    # For each IPU: the rows of weights that its present input has passed through.
     rows_of_inputs: list[tuple[int, ...] | None] = [(), None]
     returned_value: list[tuple[int, ...] | None] = [None, None]
     done = set[int]()
@@ -422,9 +420,9 @@ def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
 
 @cache
 def turn_cycles(layers: int) -> int:
-    """Return the minimum cycles if two IPUs compute layers alternately.
+    """Return the minimum cycles for `layers` layers that two IPUs compute alternately.
 
-    They follow from a load, a layer and an inter-IPU copy, each measured alone.
+    They are computed from the cycles of a load, a layer and an inter-IPU copy, each measured alone.
     """
     machine = TwoIPUs(2)
     report = machine.run(
@@ -495,7 +493,7 @@ def _order(
 
     returned_value = call_made(in_a_list, description, *steps, layers)
     program = one_program(returned_value, description)
-    # all_of() raises an error for a program that contains itself.
+    # This raises an error if the program contains itself.
     list(all_of(program))
     return machine, program, list(machine.events(program))
 
@@ -518,7 +516,7 @@ def _as_long(answer: Answer, layers: int, report: Report, like: Answer) -> bool:
 
 
 def _does_the_same(answer: Answer, layers: int, like: Answer) -> bool:
-    """Return whether two answers have the same operations, for two numbers of layers."""
+    """Return whether two answers have the same operations, compared for two numbers of layers."""
     both = (
         (sorted(_order(each, number, "")[2]) for each in (answer, like))
         for number in (layers, 3 if layers == 4 else 4)
@@ -586,7 +584,7 @@ def _training(description: str, numbers: int) -> Trial:
 
 
 def _outside(run: Ran) -> tuple[Array, bool]:
-    """Return (content of the remote buffers after a run, whether no Copy writes to one of them)."""
+    """Return (content of the remote buffers after a run, whether no Copy writes to a buffer)."""
     buffers = run.graph.remote_buffers.values()
     row_names = [(buffer.handle, row) for buffer in buffers for row in range(buffer.repeats)]
     rows = [run.engine.copy_from_remote_buffer(*row_name) for row_name in row_names]
@@ -643,7 +641,7 @@ def _momentum(answer: Callable[..., None]) -> Passed:
 # --- 09.6 -----------------------------------------------------------------------------------------
 
 BUFFERS = ("rows", "more")
-# A transfer is (operation, source, destination). The operation is a load, a store or a cross.
+# A transfer is (operation, source, destination). The operation is "load", "store" or "cross".
 Transfer = tuple[str, str, str]
 
 
@@ -666,7 +664,7 @@ def _program_of(transfers: Sequence[Transfer]) -> tuple[Graph, Program, Device]:
 
 
 def steps_shared(transfers: Sequence[Transfer]) -> list[int]:
-    """Return for each transfer the index of the step of the compiled program that executes it."""
+    """Return, for each transfer, the index of the compiled step that executes it."""
     graph, program, _ = _program_of(transfers)
     leaves = compile_graph(graph, program, strict=False).compiled.programs[0].leaves()
     return [n for n, leaf in enumerate(leaves) for _ in leaf.children or [leaf]]
@@ -678,7 +676,7 @@ def _steps_of(transfers: tuple[Transfer, ...]) -> tuple[int, ...]:
 
 
 def _steps(transfers: Sequence[Transfer]) -> list[int]:
-    """Return what `steps_shared` returns, without compiling equal transfers twice."""
+    """Return `steps_shared(transfers)`, without compiling equal transfers twice."""
     return list(_steps_of(tuple(transfers)))
 
 

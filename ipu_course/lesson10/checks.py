@@ -1,7 +1,7 @@
 """The exercises of lesson 10, Many IPUs: correct results and known mistakes.
 
-A budget is derived from the cycles of a step that runs alone, such as a tick of a pipeline or a
-round of a ring. The cycles of an answer therefore show how many such steps it takes.
+A budget is computed from the cycles of one step, such as a tick of a pipeline or a round of a ring,
+which is measured alone. So the cycles of an answer show how many such steps it takes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from ipu_teach.show.ring import bytes_between_ipus
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-# For each tick: its operations as (kind, stage, micro-batch).
+# For each tick, a list of its operations, each as (kind, stage, micro-batch).
 Schedule = list[list[tuple[str, int, int]]]
 LINK = "bytes over the busiest link"
 
@@ -63,7 +63,7 @@ LINK = "bytes over the busiest link"
 
 
 def table_of(stages: int, batches: int) -> list[list[int]]:
-    """Return int[ticks][stages]: the micro-batch of a stage at a tick; -1 if it is idle."""
+    """Return int[ticks][stages]: the micro-batch of each stage in each tick; -1 if it is idle."""
     table = np.full((batches + stages - 1, stages), -1)
     for s in range(stages):
         table[s : s + batches, s] = np.arange(batches)
@@ -81,7 +81,8 @@ def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
         "tick."
     )
     cases = drawn | special
-    # The lesson asks for a prediction about 4 stages and 4 micro-batches.
+    # The case of 4 stages and 4 micro-batches is left out, because the lesson asks for a prediction
+    # about it.
     more = [case for case in product(range(1, 8), range(1, 8)) if case != (4, 4)]
     known = suspects("10.1")
     return compare(answer, table_of, cases, known, next_step=advice, whole=True, more=more)
@@ -105,8 +106,8 @@ def slowest(costs: list[int], begins: list[int]) -> int:
 def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
     """Return the lowest possible cost of the slowest stage.
 
-    It is the lowest limit for which `ipus` IPUs are enough, if each IPU takes as many layers as the
-    limit allows.
+    The function tries increasing limits. For each limit, every IPU takes as many layers as the
+    limit allows, until `ipus` IPUs are enough for all layers.
     """
     for limit in count(max(costs)):
         stages = 1
@@ -121,17 +122,17 @@ def least_slowest(costs: tuple[int, ...], ipus: int) -> int:
     raise AssertionError
 
 
-# ((costs of the layers, number of IPUs), first layer of each IPU)
+# A case and its answer: ((costs of the layers, number of IPUs), first layer of each IPU).
 Cut = tuple[tuple[list[int], int], list[int]]
 
 
 def _cuts_alike(cuts: list[Cut], like: Callable[[list[int], int], list[int]]) -> bool:
-    """Return whether another answer, `like`, returns the same cuts in all cases."""
+    """Return whether another answer, `like`, returns these cuts for the same cases."""
     return all([*like(*case)] == row for case, row in cuts)
 
 
 def _no_cut(row: list[int], layers: int, ipus: int) -> tuple[str, str]:
-    """Return (why, next step) for integers that are not the first layers of IPUs."""
+    """Return (why, next step) for integers that cannot be the first layers of the IPUs."""
     advice = "run this call in a new cell, and add up the costs of each IPU by hand."
     if len(row) != ipus:
         return "", "return one number for each IPU, such as [0, 3, 6, 9] for four."
@@ -170,7 +171,7 @@ def _judged_cuts(
     cases: list[tuple[list[int], int]],
     results: list[list[int]],
 ) -> list[list[int]]:
-    """Return the cuts that an answer returned as lists; raise `NotYet` if one is not the best."""
+    """Return an answer's cuts as lists of integers; raise `NotYet` if a cut is not the best."""
     rows = []
     for (costs, ipus), begins in zip(cases, results, strict=True):
         description = call_text(answer, (costs, ipus))
@@ -207,7 +208,7 @@ def _judged_cuts(
 
 
 def pipelined_cycles(costs: list[int], batches: int) -> int:
-    """Return the cycles of a pipeline whose ticks last as long as their slowest busy stage."""
+    """Return the cycles of a pipeline; each tick takes as long as its slowest busy stage."""
     ticks = table_of(len(costs), batches)
     return sum(max(c for c, b in zip(costs, row, strict=True) if b >= 0) for row in ticks)
 
@@ -231,7 +232,7 @@ def each_on(ipu: int) -> Callable[[Graph, Tensor], None]:
 
 
 def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Pipeline:
-    """Return (programs, their inputs, their outputs); stage i is one layer on IPU i."""
+    """Return (programs, their input tensors, their output tensors); stage i is a layer on IPU i."""
     works = list[Program]()
     into = list[Tensor]()
     out = list[Tensor]()
@@ -248,7 +249,7 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Pipeline:
 
 @cache
 def _pipelines(name: str) -> tuple[Trial, ...]:
-    """Return the trials of the answer called `name`; only the last one measures the cost."""
+    """Return the trials of the answer called `name`; the cost is measured in the last one only."""
     cases = ((3, 2), (5, 2), (3, 4), (4, 8, BATCH, WIDTH))
     return tuple(_through_stages(name, *case) for case in cases)
 
@@ -256,8 +257,9 @@ def _pipelines(name: str) -> tuple[Trial, ...]:
 def _through_stages(name: str, stages: int, batches: int, rows: int = 3, width: int = 13) -> Trial:
     """Return a trial of answer(stages, into, out, samples, results), which returns a program.
 
-    `stages`, `into` and `out` are the programs of the stages, their inputs and their outputs.
-    `samples` and `results` have a tensor [rows, width] for each of `batches` micro-batches.
+    `stages` has the programs of the stages, `into` their input tensors, and `out` their output
+    tensors. `samples` and `results` have a tensor [rows, width] for each of `batches`
+    micro-batches.
     """
     description = f"{name} with {stages} stages and {batches} micro-batches"
     weights = drawn_layers(stages)[1][:, :width, :width]
@@ -285,9 +287,9 @@ def _through_stages(name: str, stages: int, batches: int, rows: int = 3, width: 
 def _alike(learner_run: Ran, reference_run: Ran) -> bool:
     """Return whether two programs give the same results.
 
-    If a run has an error or no result, many programs would match. Then both programs must also stop
-    at the same element and execute the same number of compute sets, and both or neither must read
-    samples.
+    If a run ends with an error or without a result, the results alone would match many programs. So
+    both programs must also stop at the same element and execute the same number of compute sets,
+    and either both or neither must read samples.
     """
     if learner_run.error is None and not learner_run.blank:
         return equal(learner_run, reference_run)
@@ -310,7 +312,8 @@ def _takes_in(run: Ran) -> bool:
 def tick_cycles(stages: int) -> int:
     """Return the modelled cycles of one tick of a pipeline in which all stages work.
 
-    In such a tick a micro-batch arrives, all stages compute, and all send their results on at once.
+    In such a tick, a micro-batch arrives, all stages compute, and then all stages send on their
+    results at the same time.
     """
     graph = graph_of(ipus=stages)
     works, into, out = stages_on(graph, drawn_layers(stages)[1])
@@ -323,9 +326,9 @@ def tick_cycles(stages: int) -> int:
 
 
 def _costs_alike(answer: Answer, *trials: Trial) -> Callable[[Answer], bool]:
-    """Return a predicate: whether an answer gives the same results at the same cost.
+    """Return a predicate for whether an answer gives the same results at the same cost as `answer`.
 
-    The cycles on the links and the total cycles may differ by 2 %.
+    The total cycles and the cycles of exchanges between IPUs may each differ by 2 %.
     """
     outcomes = [(trial, trial.outcome(answer)) for trial in trials]
 
@@ -402,10 +405,7 @@ def _built(answer: Callable[..., Program]) -> Passed:
 
 
 def held(ticks: Schedule, stages: int) -> list[int]:
-    """Return the maximum number of micro-batches that each stage has in memory at once.
-
-    A micro-batch is in memory from its forward tick to its backward tick, both included.
-    """
+    """Return, for each stage, the maximum number of micro-batches in memory at once."""
     when: dict[tuple[str, int], dict[int, int]] = {}
     for t, now in enumerate(ticks):
         for kind, s, b in now:
@@ -451,12 +451,12 @@ def in_waves() -> Schedule:
 
 
 def in_reverse() -> Schedule:
-    """Return a schedule of 2 stages that runs the backward passes in another order.
+    """Return a schedule of 2 stages that runs the backward passes in a different order.
 
-    The forward passes are in the order of the micro-batches; micro-batch 0 has the last backward
-    pass.
+    The forward passes are in the order of the micro-batches. Among the backward passes, that of
+    micro-batch 0 is the last one.
     """
-    # For each stage: the tick of each micro-batch.
+    # For each stage: the tick in which each micro-batch runs.
     forward = ((0, 1, 5), (1, 2, 6))
     backward = ((9, 4, 8), (8, 3, 7))
     ticks: Schedule = [[] for _ in range(10)]
@@ -468,9 +468,10 @@ def in_reverse() -> Schedule:
 
 
 def _in_every_order() -> list[tuple[Schedule, int]]:
-    """Return (schedule, stages) for one stage: every order of up to 3 micro-batches, and one of 4.
+    """Return (schedule, stages) for one stage: all orders of up to 3 micro-batches, one order of 4.
 
-    In the order of 4, micro-batch 0 is held to the end, when 1 is long gone.
+    In the order of 4 micro-batches, micro-batch 0 stays in memory until the end, long after the
+    backward pass of micro-batch 1.
     """
     orders = [
         order
@@ -515,7 +516,7 @@ def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
 
 
 def chunks_of(tensor: Tensor, many: int) -> list[Tensor]:
-    """Return `many` consecutive pieces of a tensor."""
+    """Return `many` consecutive pieces of nearly equal size of a tensor."""
     n = tensor.num_elements
     return [tensor[n * c // many : n * (c + 1) // many] for c in range(many)]
 
@@ -535,7 +536,7 @@ def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
 
 @cache
 def _reductions(name: str) -> tuple[Trial, ...]:
-    """Return the trials of the answer called `name`; only the last one measures the cost."""
+    """Return the trials of the answer called `name`; the cost is measured in the last one only."""
     return tuple(_reducing(name, *case) for case in ((30, 4), (3, 4), (520, 2), (52_000, 4)))
 
 
@@ -557,7 +558,7 @@ def _reducing(name: str, numbers: int, ipus: int) -> Trial:
         form=appends(together=ipus),
         ipus=ipus,
         agree=_sums_alike,
-        beside=lambda: _reductions(name)[::2],  # The trial with 3 numbers is left out.
+        beside=lambda: _reductions(name)[::2],  # Without 3 and 52,000 numbers.
     )
 
 
@@ -580,9 +581,10 @@ def busiest_link(report: Report) -> int:
 
 @cache
 def ring_cycles(numbers: int, ipus: int) -> int:
-    """Return the cycles of a ring all-reduce: 2 (`ipus` - 1) rounds, half of which add.
+    """Return the cycles of a ring all-reduce over `ipus` IPUs.
 
-    They are computed from the cycles of the copy and of the addition of one round, which is run.
+    It takes 2 (`ipus` - 1) rounds, and half of the rounds also add. The cycles are computed from
+    those of the copy and of the addition in one round, which is measured.
     """
     graph = graph_of(ipus=ipus)
     around = [*range(0, ipus, 2), *reversed(range(1, ipus, 2))]
@@ -603,7 +605,7 @@ def ring_cycles(numbers: int, ipus: int) -> int:
 def _rounds(report: Report) -> show.View:
     """Return a view of the rounds of a ring all-reduce.
 
-    For a program without a ring, it shows which IPUs the others wait for.
+    For a program without a ring, the view shows which IPUs make the others wait.
     """
     try:
         return show.ring(report)
@@ -718,7 +720,7 @@ def _learning(description: str, replicas: int, batch: int) -> Trial:
 
 
 def _nearly(learner_run: Ran, reference_run: Ran) -> bool:
-    """Return whether two answers give the same w, except for rounding."""
+    """Return whether two answers give the same weights w, except for rounding."""
     pairs = zip(learner_run.came, reference_run.came, strict=True)
     return all(np.allclose(a["w"], b["w"], rtol=0, atol=1e-4) for a, b in pairs)
 
@@ -763,7 +765,7 @@ Groups = tuple[list[list[int]], list[list[int]]]
 
 
 def groups_of(copies: int, parts: int) -> Groups:
-    """Return (groups of replicas with the same copy of the model, groups with the same part).
+    """Return (replicas grouped by copy of the model, replicas grouped by part of the model).
 
     The parts of a copy are on consecutive replicas.
     """

@@ -32,18 +32,17 @@ from ipu_teach.types.quarter import numbers
 
 F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
-# For each format: (number of mantissa bits, exponent bias).
+# Maps each 8-bit format to (number of mantissa bits, exponent bias).
 BITS = {F143: (3, 8), F152: (2, 16)}
 
 # --- 11.1 -----------------------------------------------------------------------------------------
 
 THROWS = 10_000  # The number of samples of each value.
-# A result may be off by this many standard deviations. A right answer is then refused about once in
-# 140,000 verdicts.
+# The maximum error of a mean, in standard deviations. With this limit, a right answer is refused
+# about once in 140,000 verdicts.
 SIGMAS = 5
-# These are ordinary values, negative values, subnormal halves, exact halves, and one value just
-# below a power of two. The halves below a power of two are closer to each other than those above
-# it.
+# Ordinary values, negative values, subnormal HALF numbers, values that HALF represents exactly, and
+# one value just below a power of two, where HALF numbers are closer together than above it.
 VALUES = np.array(
     (0.1, 0.70003, 1.0008, 1000.3, 64_990.1, -0.1, -3.14159, -2049.3)
     + (3.3 * 2**-24, -0.2 * 2**-24, 700.75 * 2**-24)
@@ -52,7 +51,7 @@ VALUES = np.array(
 
 
 def halves_around(value: float) -> tuple[Fraction, Fraction]:
-    """Return the two HALF numbers nearest to `value`: one at most, one at least as large."""
+    """Return the two HALF numbers nearest to `value`: one at or below it, one at or above it."""
     exact = Fraction(value)
     power = 0
     while abs(exact) >= Fraction(2) ** (power + 1):
@@ -67,7 +66,7 @@ Rounding = Callable[[Array, np.random.Generator], Array]
 
 
 def _thrown(answer: Rounding, seed: int = 1101) -> Array:
-    """Return float64[values, samples]: the learner's rounding of each number in `VALUES`."""
+    """Return float64[values, samples]: an answer's roundings of each number in `VALUES`."""
     values = np.repeat(VALUES[:, None], THROWS, axis=1)
     description = f"{name_of(answer)} on an array of shape {values.shape}"
     rounded = call_made(answer, description, values.copy(), np.random.default_rng(seed))
@@ -147,9 +146,9 @@ def _chances(answer: Rounding) -> Passed:
 
 
 def after(step: float, grid: float, times: int) -> tuple[float, float]:
-    """Return `(mean, standard deviation)` of the sum of `times` steps.
+    """Return `(mean, standard deviation)` of the final sum after `times` additions of `step`.
 
-    After each step, the sum is rounded stochastically to a multiple of `grid`.
+    After each addition, the sum is rounded stochastically to a multiple of `grid`.
     """
     exact = Fraction(step)
     pitch = Fraction(grid)
@@ -158,7 +157,7 @@ def after(step: float, grid: float, times: int) -> tuple[float, float]:
 
 
 def _refuse_other_pairs(answer: Callable[..., object], case: tuple[float, float, int]) -> None:
-    """Raise `NotYet` if an answer does not return two numbers, or the root of a negative number."""
+    """Raise `NotYet` if an answer returns no pair of numbers, or the root of a negative number."""
     walk = call(answer, *case)
     description = call_text(answer, case)
     if not isinstance(walk, (tuple, list, np.ndarray)) or len(walk) != 2:
@@ -195,7 +194,7 @@ def _walk(answer: Callable[[float, float, int], tuple[float, float]]) -> Passed:
         "the step is negative": (-0.45, 0.25, 10),
         "the step is a multiple of the grid": (0.75, 0.25, 8),
     }
-    with suppress(Broken):  # `compare` explains an error with the known mistakes.
+    with suppress(Broken):  # `compare` looks for the known mistake that explains a wrong result.
         _refuse_other_pairs(answer, cases[ORDINARY])
     steps = (0, 0.1, 0.125, 0.3, 0.5, 0.7, 1, 1.7, 5, -0.3, -2.6)
     more = cartesian(steps, (0.125, 0.5, 1, 4), (1, 2, 7, 100))
@@ -217,17 +216,17 @@ def decoded(code: int, mantissa_bits: int, bias: int) -> float:
 
 @cache
 def _midpoints(form: QuarterFormat) -> frozenset[float]:
-    """Return the magnitudes halfway between two neighbouring numbers of a format."""
+    """Return the midpoints between neighbouring numbers of a format, as magnitudes."""
     sizes = [decoded(code, *BITS[form]) for code in range(128)]
     return frozenset((a + b) / 2 for a, b in pairwise(sizes))
 
 
 @cache
 def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
-    """Return values to encode: the numbers of a format, and values between and beyond them.
+    """Return values to encode: numbers of a format, values between them, and values beyond them.
 
-    The other values are midpoints of two numbers, values near midpoints, and values that are too
-    small or too large for the format.
+    The values between them are midpoints of two neighbours, and values close to midpoints. The
+    values beyond them are too small or too large for the format.
     """
     sizes = [decoded(code, *BITS[form]) for code in range(128)]
     codes = np.random.default_rng(1103).permutation(120)[:20].tolist()
@@ -242,8 +241,8 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
 def _how_special(form: QuarterFormat, value: float) -> tuple[int, bool, float]:
     """Return a sort key: (how special the value is, whether it is negative, its magnitude).
 
-    Ordinary values come first, and midpoints last. Between them are values that are too large, or
-    smaller than all normal numbers.
+    In the sorted order, ordinary values come first and midpoints last. The values in the middle are
+    too large for the format, or smaller than its normal numbers.
     """
     largest, smallest = (decoded(code, *BITS[form]) for code in (127, 1 << BITS[form][0]))
     is_special = not smallest <= abs(value) <= largest
@@ -252,7 +251,7 @@ def _how_special(form: QuarterFormat, value: float) -> tuple[int, bool, float]:
 
 @cache
 def encoded(value: float, form: QuarterFormat) -> int:
-    """Return the 8-bit code nearest to a value; of two equally near codes, return the even one.
+    """Return the 8-bit code nearest to a value; of two equally near codes, return the even code.
 
     Values that are too large get the largest code.
     """
@@ -328,14 +327,14 @@ MOST = 2.0  # The largest allowed standard deviation of a product.
 
 @cache
 def _layers(batch: int, *widths: int) -> tuple[Array, ...]:
-    """Return random (x, w1, w2, dy) of two layers, all with standard deviation 1."""
+    """Return random arrays (x, w1, w2, dy) for two layers, each with standard deviation 1."""
     draw = np.random.default_rng(1104).standard_normal
     a, b, c = widths
     return draw((batch, a)), draw((a, b)), draw((b, c)), draw((batch, c))
 
 
 def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
-    """Return the five products of the forward and backward pass, without scaling factors."""
+    """Return the five products of the forward and backward passes, without scaling factors."""
     h = x @ w1
     dh = dy @ w2.T
     return h, h @ w2, dh, x.T @ dh, h.T @ dy
@@ -344,8 +343,8 @@ def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
 def _product_of(name: str, layers: Sequence[Array], parts: Sequence[Array]) -> Array:
     """Return the product called `name` without its scaling factor: "h", "y", "dh", "dw1" or "dw2".
 
-    `layers` is (x, w1, w2, dy). `parts` are the products that the answer returned; its own h and dh
-    are operands of the other products.
+    `layers` is (x, w1, w2, dy). `parts` are the products that the answer returned. Its h and dh are
+    operands of y, dw1 and dw2.
     """
     x, w1, w2, dy = layers
     h, _, dh, *_ = parts
@@ -406,7 +405,7 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
 
 
 def _refuse_factors_of_data(answer: Callable[..., Sequence[Array]], shape: Sequence[int]) -> None:
-    """Raise `NotYet` if a scaling factor depends on values, and not only on shapes."""
+    """Raise `NotYet` if a scaling factor depends on the values, instead of only on the shapes."""
     factors = []
     for size in (1, 3):
         layers = [size * part for part in _layers(*shape)]
@@ -449,7 +448,7 @@ def _off(name: str, product: Array, right: Array) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class Operands:
-    """The operands of a product, and the allowed error relative to the largest result."""
+    """The operands of a product, and the allowed error as a fraction of the largest result."""
 
     said: str
     a: Array
@@ -467,14 +466,14 @@ def _drawn(
 ) -> tuple[Array, Array]:
     """Return random operands a and b of a product as float16.
 
-    `sizes` are the rows of a, the terms of a sum and the columns of b. The numbers of a are from 0
-    to `size`, or from `-size` to `size` if `has_both_signs`. If `feature` is not 0, the first term
-    of each sum is `feature * partner`.
+    `sizes` is (rows of a, terms of each sum, columns of b). The elements of a are from 0 to `size`
+    and those of b from 0 to 1, or from -1 to 1 in both if `has_both_signs`. If `feature` is not 0,
+    the first term of each sum is `feature * partner`.
     """
     m, k, n = sizes
     a = draw((m, k)) * size
     b = draw((k, n))
-    a[0] *= 0.1  # One row of results is smaller than the others.
+    a[0] *= 0.1  # This makes one row of the result smaller.
     if has_both_signs:
         a, b = 2 * a - 1, 2 * b - 1
     if feature:
@@ -489,7 +488,7 @@ def _operands() -> tuple[Operands, ...]:
     plain_sizes = (26, 512, 26)
     large = partial(draw, plain_sizes, 0.25, 64)
     negative = partial(draw, plain_sizes, -0.25, -64)
-    # With numbers of both signs, an element near 0 has a large relative error.
+    # If the operands have both signs, an element of the result near 0 has a large relative error.
     both_signs = partial(draw, plain_sizes, has_both_signs=True)
     loose = "one large feature, and a loose limit"
     strict = "one large negative feature, and a strict limit"
@@ -504,8 +503,8 @@ def _operands() -> tuple[Operands, ...]:
         ),
         Operands("numbers of both signs", *both_signs(), 0.002),
         Operands("numbers of both signs, and a loose limit", *both_signs(), 0.01),
-        # The limit is between the error of the device and that of one rounding after sixteen
-        # products.
+        # The limit is between the error of the device and the error of an implementation that
+        # rounds once after sixteen products.
         Operands("one large feature, and a looser limit", *large(), 0.006),
         # On the device, the error of HALF is 0.0043 relative to the exact product, and 0.0048
         # relative to the product computed in float16. The limit is between these two errors.
@@ -519,9 +518,9 @@ def _operands() -> tuple[Operands, ...]:
 
 @cache
 def _near_operands() -> tuple[Operands, ...]:
-    """Return products whose allowed error is a little below and above the error of HALF.
+    """Return products whose allowed error is a little below or a little above the error of HALF.
 
-    Only the error of the product itself tells these limits apart.
+    Only an answer that measures the error of the product itself decides right in both cases.
     """
     plain, _, short, *_ = _operands()
     return tuple(
@@ -534,7 +533,10 @@ def _near_operands() -> tuple[Operands, ...]:
 
 @cache
 def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
-    """Return (error relative to the largest result, modelled cycles) of a product on the device."""
+    """Return (error, modelled cycles) of a product on the device.
+
+    The error is relative to the largest result.
+    """
     graph = graph_of()
     program = Steps()
     tensors = [graph.add_variable(HALF, part.shape) for part in (product.a, product.b)]
@@ -552,7 +554,7 @@ def multiplied(product: Operands, partials: type[DType]) -> tuple[float, int]:
 def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
     operands = (*_operands(), *_near_operands())
     cases = [(p.a, p.b, p.error) for p in operands]
-    # Only these allowed errors distinguish some of the known mistakes.
+    # Some of the known mistakes can be told apart only with these allowed errors.
     more = [(p.a, p.b, error) for p, error in zip(_operands()[1:3], (0.0019, 0.003), strict=True)]
     actual = [call(answer, *case) for case in cases]
 
@@ -608,7 +610,7 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
 
 STEPS = 3
 RATE = 0.4
-SIZES = (1.0, 2.0**-9, 900.0)  # Each training multiplies its targets by one of these factors.
+SIZES = (1.0, 2.0**-9, 900.0)  # The factors of the targets, one for each training.
 NEAR = 0.1  # The allowed error, relative to the loss in double precision.
 
 
@@ -616,15 +618,16 @@ class _Wrong(NotYet):
     """Raised if a tensor is converted to 8 bits in a wrong way; it ends the training."""
 
 
-# A function of (w, x, t, rate, function that converts a tensor to 8 bits). It returns the new w.
+# A function that returns the new w, called with (w, x, t, rate, function that converts a tensor to
+# 8 bits).
 Update = Callable[..., Array]
 
 
 @dataclass
 class Descent:
-    """The training steps of a linear regression by an answer, and the 8-bit tensors that it made.
+    """An answer's training steps of a linear regression, with the tensors it converted to 8 bits.
 
-    `size` is the scale of the targets.
+    `size` is the factor of the targets.
     """
 
     answer: Update
@@ -658,8 +661,8 @@ class Descent:
         before = len(self.casts)
         self.now = w
 
-        # `call` copies its arguments, also a bound method, but not a plain function. So this is a
-        # plain function.
+        # `call` copies its arguments, including bound methods, but not plain functions. So `eight`
+        # is a plain function.
         def eight(values: Array, form: QuarterFormat, scale: int) -> Array:
             return self._eight(values, form, scale)
 
@@ -730,13 +733,13 @@ class Descent:
         return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
 
     def name_of(self, values: Array) -> str:
-        """Return the name of the tensor with the shape of `values`, or with it transposed."""
+        """Return the name of the tensor that has the shape of `values` or of its transpose."""
         shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
         shape = np.shape(values)
         return shapes.get(shape) or shapes.get(shape[::-1], "another tensor")
 
     def like(self, descent: Descent) -> bool:
-        """Return whether another answer gave the same results and made the same 8-bit tensors."""
+        """Return whether another answer gave the same results and converted the same tensors."""
         pairs = zip(self.weights, descent.weights, strict=False)
         same = all(np.allclose(a, b, rtol=1e-9, atol=0, equal_nan=True) for a, b in pairs)
         return same and {*self.casts} == {*descent.casts}
@@ -747,7 +750,7 @@ class Descent:
 
     @property
     def exact(self) -> float:
-        """The loss after the same number of training steps in float64."""
+        """The loss after the same number of steps, if they are computed in float64."""
         w = self.w
         for _ in range(STEPS):
             w = w - RATE / len(self.x) * self.x.T @ (self.x @ w - self.t)
@@ -763,15 +766,15 @@ def scale_for(largest: Fraction, form: QuarterFormat) -> int:
 def _refuse_wide(answer: Update, descent: Descent) -> None:
     """Raise `NotYet` if a product uses an original tensor instead of its 8-bit version.
 
-    In three more steps, one of x, w and the error becomes 0 when it is converted to 8 bits. If a
-    product still depends on this tensor, it uses the original.
+    The answer runs three more steps. In each of them, the conversion to 8 bits replaces one of x, w
+    and the error by 0. A product that still depends on this tensor uses the original.
     """
 
     def step(zero: str) -> tuple[Array, list[tuple[str, Array, Array]]]:
-        """Return (new w, converted tensors) of a step; `zero` becomes 0 in 8 bits.
+        """Return (new w, converted tensors) of a step in which `zero` becomes 0 in 8 bits.
 
-        The converted tensors are (name, original, 8-bit version). A transposed tensor is transposed
-        back.
+        Each converted tensor is (name, original, 8-bit version). A tensor that the answer
+        transposed is transposed back.
         """
         converted: list[tuple[str, Array, Array]] = []
         shapes = [part.shape for part in (descent.w, descent.x, descent.t)]
@@ -865,7 +868,7 @@ def _in_eight_bits(answer: Update) -> Passed:
     )
 
 
-# The numbers of a format, by its number of mantissa bits.
+# Maps the number of mantissa bits of a format to the format's numbers.
 NUMBERS = {form.grid.mantissa_bits: numbers(form) for form in QuarterFormat}
 
 

@@ -40,10 +40,10 @@ from ipu_teach.types import Array
 
 # A function that returns the first row of each tile.
 Bands = Callable[[list[int], int], Sequence[int]]
-# A function that returns the product for each pattern, or None for a pattern with more blocks than
-# the budget.
+# A function that returns a list with the product for each pattern. The item is None for a pattern
+# with more blocks than the budget.
 Multiplies = Callable[..., list[Array | None]]
-# (present blocks, weights, gradients, number of blocks to move)
+# A layer is (present blocks, weights, gradients, number of blocks to move).
 Regrowth = tuple[Array, Array, Array, int]
 
 # --- 12.1 -----------------------------------------------------------------------------------------
@@ -54,8 +54,8 @@ def drawn(
 ) -> CSRMatrix:
     """Return a random sparse matrix of `rows` by `columns` blocks, each of `b` by `b` numbers.
 
-    `blocks` blocks are present, and none of them in the `empty` rows. The values are whole numbers
-    plus a half, from -29.5 to 30.5, so that none is 0.
+    `blocks` of the blocks are present, but none in the rows of blocks listed in `empty`. The values
+    are whole numbers plus a half, from -29.5 to 30.5, so that none is 0.
     """
     draw = np.random.default_rng(seed)
     free = [r * columns + c for r in range(rows) if r not in empty for c in range(columns)]
@@ -74,7 +74,7 @@ def drawn(
 
 @cache
 def _products() -> tuple[Trial, ...]:
-    """Return trials with a sparse matrix for one vertex and its operand, ordinary ones first."""
+    """Return trials that multiply a sparse matrix by `x` on one vertex, ordinary trials first."""
     trials = []
     for message, sizes, n, empty in (
         ("7 of 20 blocks of 2 x 2", (4, 5, 2, 7), 5, ()),
@@ -125,12 +125,12 @@ def _by_hand(answer: type[Vertex]) -> Passed:
 
 # --- 12.2 -----------------------------------------------------------------------------------------
 
-NEAR = 1.1  # The fullest tile may have this multiple of the minimum number of blocks.
+NEAR = 1.1  # The allowed number of blocks on the fullest tile, relative to the minimum.
 
 
 @cache
 def _patterns() -> tuple[tuple[str, list[int], int], ...]:
-    """Return (description, blocks in each row, number of tiles) of each case."""
+    """Return (description, number of blocks in each row, number of tiles) of each case."""
     draw = np.random.default_rng(1202)
     even = draw.integers(6, 15, 60)
     skewed = np.sort(draw.integers(1, 40, 52) ** 2 // 30)[::-1]
@@ -147,8 +147,8 @@ def _patterns() -> tuple[tuple[str, list[int], int], ...]:
 def least(counts: Sequence[int], parts: int) -> int:
     """Return the minimum size of the fullest band, over all divisions of the rows.
 
-    A band is a group of consecutive rows; there are `parts` bands, and `counts` has the number of
-    blocks in each row. The method is dynamic programming over the bands.
+    A division has `parts` bands, and each band is a group of consecutive rows. `counts` has the
+    number of blocks in each row. The method is dynamic programming over the bands.
     """
     ends = np.concatenate(([0], np.cumsum(counts)))
     best = ends.copy()
@@ -162,8 +162,8 @@ def least(counts: Sequence[int], parts: int) -> int:
 def _bands(answer: Bands) -> Passed:
     _, yours, budget, actual = _judged_bands(answer, _patterns())
     draw = np.random.default_rng(1212)
-    # These are short patterns, some with rows without blocks. They are tried only if the other
-    # cases are right.
+    # Short patterns, some of which have rows without blocks. They are tried only if the large cases
+    # are right.
     short = [
         ("", [*draw.integers(0, 6, rows - 1).tolist(), 3], parts)
         for rows in range(1, 8)
@@ -178,9 +178,11 @@ def _bands(answer: Bands) -> Passed:
 def _judged_bands(
     answer: Bands, patterns: Sequence[tuple[str, list[int], int]]
 ) -> tuple[list[tuple[list[int], int]], int, int, list[Sequence[int]]]:
-    """Return (cases, sum of the fullest tiles, sum of their limits, results) of an answer.
+    """Return (cases, blocks on the fullest tiles, limit for these blocks, results) of an answer.
 
-    :raises NotYet: if a result is no division of the rows, or if a tile has too many blocks.
+    Both numbers of blocks are sums over all patterns.
+
+    :raises NotYet: if a result is not a division of the rows, or if a tile has too many blocks.
     """
     cases = [(counts, parts) for _, counts, parts in patterns]
     actual = call_all(answer, cases)
@@ -223,11 +225,7 @@ def _judged_bands(
 
 
 def _no_bands(begins: Sequence[Number | None], rows: int, parts: int) -> str:
-    """Return the wrong part of an answer, for the verdict; "" if `begins` is a valid answer.
-
-    The answer divides `rows` rows into `parts` bands of consecutive rows, and `begins` are the
-    first rows of the bands. They must start at 0, never fall, and not exceed `rows`.
-    """
+    """Return the wrong part of an answer as text; "" if `begins` is a valid answer."""
     if len(begins) != parts:
         return f"{counted(len(begins), 'number')}"
     last = 0
@@ -245,16 +243,16 @@ DENSITIES = tuple(1 / 2**i for i in range(1, 8))
 
 @cache
 def _chip() -> Target:
-    """Return the target for which the plans of the library are compared."""
+    """Return the target for which the dense and the sparse plans are compared."""
     return IPUModel("bow").create_device().target
 
 
 @cache
 def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
-    """Return the modelled cycles of [size, size] x [size, n].
+    """Return the modelled cycles of the product [size, size] x [size, n], dense and sparse.
 
-    The first value is the dense product. The second is {density: cycles of the static sparse
-    product}.
+    The result is (cycles of the dense product, {density: cycles of the static sparse product}). The
+    sparse matrix has blocks of block x block elements.
     """
     dense = plan_mat_mul(size, size, n, _chip(), dtype=HALF, partials_type=HALF).cycles
     blocks = {d: -(-((size // block) ** 2) // round(1 / d)) for d in DENSITIES}
@@ -266,10 +264,7 @@ def planned(size: int, n: int, block: int) -> tuple[int, dict[float, int]]:
 
 
 def overtakes(size: int, n: int, block: int) -> float:
-    """Return the largest density at which the static sparse product beats the dense one.
-
-    The product is [size, size] x [size, n], with blocks of block x block elements.
-    """
+    """Return the largest density at which the static sparse product beats the dense product."""
     dense, sparse = planned(size, n, block)
     densest: float = max(density for density in DENSITIES if sparse[density] < dense)
     return densest
@@ -307,10 +302,13 @@ TOO_MANY = (3, 8)  # The indices of the patterns with more blocks than `BUDGET`.
 
 @cache
 def _ten() -> tuple[Array, list[CSRMatrix]]:
-    """Return `(x, patterns)`: ten sparse matrices of 5 x 6 blocks of 4 x 4 numbers."""
+    """Return `(x, patterns)`: the dense operand, and ten sparse matrices of 5 x 6 blocks.
+
+    Each block has 4 x 4 numbers.
+    """
     patterns = []
     for number in range(10):
-        # The pattern with the most blocks within the budget is not the first one.
+        # The pattern with exactly `BUDGET` blocks is not the first one.
         blocks = BUDGET + number // 2 if number in TOO_MANY else BUDGET - abs(number - 2)
         patterns.append(drawn(5, 6, 4, blocks, seed=1240 + number, empty=range(number % 3)))
     return np.random.default_rng(1204).standard_normal((24, 4)), patterns
@@ -318,7 +316,7 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
 
 @dataclass
 class Watched:
-    """A record of an answer's engines, of their runs, and of the arrays that it read."""
+    """A record of an answer: how many engines it created and ran, and which arrays it read."""
 
     engines: int = 0
     runs: int = 0
@@ -328,10 +326,7 @@ class Watched:
 def _compiled(
     answer: Multiplies, description: str, first_ones: int = 10
 ) -> tuple[list[Array | None], Watched]:
-    """Return an answer's results for the patterns, and a record of its engines.
-
-    Only the first `first_ones` of the ten patterns are used.
-    """
+    """Return an answer's results for the patterns, and a record of its engines and runs."""
     x, patterns = _ten()
     m, k = patterns[0].shape
     n = x.shape[1]
@@ -417,7 +412,7 @@ def _refuse_host(description: str, results: Sequence[Array | None], watched: Wat
 
 
 def _stopped(description: str, error: BaseException) -> NotYet:
-    """Return the verdict on an answer that a `PoplibsError` stops."""
+    """Return the verdict on an answer that stops with a `PoplibsError`."""
     message = said_by(error)
     if "its parameters are for" in message:
         return NotYet(
@@ -465,7 +460,7 @@ def _one_engine(answer: Multiplies) -> Passed:
 
     @cache
     def first_products() -> list[Array | None]:
-        """Return the learner's results for five patterns, which suffice to recognise mistakes."""
+        """Return an answer's results for the first five patterns, enough to recognise mistakes."""
         return _compiled(answer, description, 5)[0]
 
     def multiplies_alike(like: Multiplies) -> bool:
@@ -518,7 +513,7 @@ def _room(blocks: int, buckets: int) -> int:
 
 
 def _of_floats(pairs: Pairs[tuple[int, int], int]) -> Reason:
-    """Return the reason if an answer rounds up the floating-point product."""
+    """Return (why, next step) if an answer rounds up a product of floats."""
     if all(
         result in {math.ceil(n) for n in (1.3 * a / b, a / b * 1.3, 1.3 / b * a)}
         for (a, b), result in pairs
@@ -539,10 +534,10 @@ def _slots(answer: Callable[[int, int], int]) -> Passed:
 
 
 def rounds(counts: Sequence[int], slots: int) -> int:
-    """Return how many steps the buckets move around the ring.
+    """Return how many steps the buckets move around the ring until every block is stored.
 
-    `counts` is the number of blocks of each bucket, and `slots` the number that a bucket can store.
-    The steps are counted block by block.
+    `counts` has the number of blocks of each bucket, and `slots` is the number of blocks that a
+    bucket can store. The function moves the remaining blocks one by one.
     """
     parts = len(counts)
     room = [slots - min(slots, n) for n in counts]
@@ -599,7 +594,7 @@ def moved_blocks(
 ) -> tuple[Array, Array]:
     """Return `(present, weights)` after the move: present blocks, and values of all blocks.
 
-    `moved` blocks are removed and as many are added.
+    `moved` blocks are removed, and the same number is added.
     """
 
     def sizes(blocks: Array, place: tuple[int, ...]) -> float:
@@ -631,9 +626,9 @@ def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> Regrowth
 
 
 def _refuse_more_than_moved(answer: Callable[..., tuple[Array, Array]]) -> None:
-    """Raise `NotYet` unless exactly `moved` blocks are removed and as many are added.
+    """Raise `NotYet` unless exactly `moved` blocks are removed and `moved` others are added.
 
-    All blocks have equal sizes here, so any of them may be chosen.
+    All blocks have equal magnitudes here, so an answer may choose any of them.
     """
     is_present = np.arange(12).reshape(3, 4) % 2 == 0
     signs = np.where(np.arange(4).reshape(2, 2) % 2, -0.5, 0.5)
@@ -671,7 +666,7 @@ def _moved(
 ) -> tuple[Array, Array]:
     """Return the `(present, weights)` that an answer returns for a layer.
 
-    :raises NotYet: if they have other shapes or another dtype than in the layer.
+    :raises NotYet: if their shapes or dtypes differ from those of the layer.
     """
     returned_value = call(answer, *layer)
     parts = [*returned_value] if isinstance(returned_value, (tuple, list)) else []

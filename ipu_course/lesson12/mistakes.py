@@ -513,7 +513,8 @@ def break_even(size, n, block):
 
 # %% 12.3: multiplications alone
 # clause: Use `dense_cycles` and `sparse_cycles`.
-# why:  this always returns 1/2, as if half of the multiplications took less than the whole time.
+# why:  this always returns 1/2, as if a sparse product with half of the multiplications were
+#   faster.
 # next: for each density from 1 / 2 down, compare sparse_cycles(…) with dense_cycles(…), and return
 #   the first density at which sparse takes fewer cycles.
 def break_even(size, n, block):

@@ -1,4 +1,4 @@
-"""Computation graphs of torch modules: two stored graphs, and those of the learner's modules.
+"""Computation graphs of torch modules: two stored graphs, and graphs of the learner's modules.
 
 The stored graphs are files in the package's folder `datasets`.
 """
@@ -21,7 +21,7 @@ CAPTURES = ("perceptron", "cnn")
 def captured(module: str | Module, *example: Tensor) -> ir.Ir:
     """Return the computation graph of a torch module, or a stored graph: "perceptron" or "cnn".
 
-    For a module, `example` has an example of each input. Only this case needs torch.
+    For a module, `example` contains an example of each input. Only capturing a module needs torch.
 
     :raises ModelError: if there is no such stored graph, or the module cannot be captured.
     """

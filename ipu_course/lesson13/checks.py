@@ -26,11 +26,11 @@ from ipu_teach.frontends import ir
 from ipu_teach.frontends.keras import ipu
 from ipu_teach.types import Array
 
-# A function that lowers an operation, called with (low, x, slope), or its gradient, called with
-# (low, x, slope, g).
+# A function that lowers an operation if it is called with (low, x, slope), or the operation's
+# gradient if it is called with (low, x, slope, g).
 Lowers = Callable[..., Tensor]
-# (batch, iterations, rate, first weight, second weight) of a run, with None for a value that was
-# not written.
+# What a run was compiled with and what was written to it: (batch, iterations, rate, first weight,
+# second weight). A value that was not written is None.
 State = tuple[float | None, ...]
 
 # --- 13.1 and 13.3: what goes in, and what comes back ---------------------------------------------
@@ -39,7 +39,7 @@ State = tuple[float | None, ...]
 def samples_of(
     batch: int, iterations: int, accumulation: int, replicas: int, stages: int, training: bool
 ) -> int:
-    """Return the number of samples of a call, by counting micro-batches and replicas."""
+    """Return the number of samples that a call takes, by adding up micro-batches and replicas."""
     updates = range(iterations)
     micro_batches = range(accumulation) if training else range(1)
     return len(
@@ -64,9 +64,9 @@ def back_of(
 ) -> tuple[int, int]:
     """Return `(rows of the outputs, number of losses)` that a call of a PopTorch model returns.
 
-    `mode` is the output mode, such as "All"; `n` belongs to the mode "EveryN". The call has `micro`
-    micro-batches of `batch` samples in each replica. The numbers are counted micro-batch by
-    micro-batch.
+    `mode` is the output mode, such as "All". `n` is used only in the mode "EveryN", which returns
+    every n-th output. The call has `micro` micro-batches of `batch` samples in each replica. The
+    numbers are counted micro-batch by micro-batch.
     """
     if mode == "Default":
         mode = "Final" if training else "All"
@@ -80,7 +80,7 @@ def _back(answer: Callable[..., tuple[int, int]]) -> Passed:
     drawn = [(mode, 4, 16, 12, 2, True) for mode in MODES]
     drawn += [("Default", 2, 8, 6, 3, False), ("EveryN", 3, 5, 7, 1, True)]
     drawn += [("Sum", 2, 3, 9, 1, False), ("Final", 5, 7, 4, 3, False)]
-    # With n = 3, n divides neither 5 nor 10, and 10 // 3 is 3.
+    # In this case, n = 3 divides neither 5 nor 10, and 10 // 3 is 3.
     drawn += [("EveryN", 3, 1, 5, 2, True)]
     cases = {f"drawn, {case}": case for case in drawn}
     cases |= {"a replica has fewer micro-batches than n": ("EveryN", 8, 4, 5, 2, True)}
@@ -99,7 +99,7 @@ def _back(answer: Callable[..., tuple[int, int]]) -> Passed:
 
 
 def _of_modes(pairs: Pairs[Any, Any]) -> Reason:
-    """Return the reason if an answer is wrong in a single mode."""
+    """Return (why, next step) if an answer is wrong in one mode only."""
     wrong = {case[0] for case, result in pairs if difference(result, back_of(*case))}
     if len(wrong) != 1:
         return "", ""
@@ -120,7 +120,7 @@ def _start() -> Array:
 
 
 def _one_layer() -> keras.Model:
-    """Return a model of one layer with the initial weights of `_start`."""
+    """Return a model of one layer that has the initial weights returned by `_start`."""
     model = keras.Sequential([keras.layers.Dense(CLASSES, input_shape=(PIXELS,))])
     model.set_weights([_start(), np.zeros(CLASSES, np.float32)])
     return model
@@ -135,9 +135,9 @@ def _counted(models: list[keras.Model]) -> keras.Model:
 def plain_loop(
     images: Array, labels: Array, epochs: int, batch: int, steps: int, rate: float = 0.5
 ) -> list[Array]:
-    """Return [weights, bias] after gradient descent, batch by batch.
+    """Return [weights, bias] after training by gradient descent, one batch after another.
 
-    A call takes `steps` batches. Samples that do not fill a whole call are left out.
+    A call takes `steps` batches. Samples at the end that do not fill a complete call are left out.
     """
     w = _start().astype(float)
     b = np.zeros(CLASSES)
@@ -154,7 +154,7 @@ def plain_loop(
 
 @contextmanager
 def _machine() -> Iterator[None]:
-    """Context manager: use a machine of four tiles, whatever was configured before."""
+    """Context manager: use a machine of four tiles, then restore the previous configuration."""
     before = [*ipu._configured]
     config = ipu.IPUConfig()
     config.ipu_model.tiles_per_ipu = 4
@@ -235,9 +235,9 @@ def _ported(answer: Callable[..., keras.Model]) -> Passed:
 def _without_end(
     model: keras.Model, images: Array, labels: Array, epochs: int, *, batch: int, steps: int
 ) -> tuple[str, str] | None:
-    """Return (why, next step) if the model treated all epochs as a single long one; None otherwise.
+    """Return (why, next step) if the model treated all epochs as one long epoch; None otherwise.
 
-    Its weights are then those of the plain loop over the digits, repeated `epochs` times.
+    In this case, its weights are those of the plain loop over the digits repeated `epochs` times.
     """
     many = np.concatenate([images] * epochs), np.concatenate([labels] * epochs)
     if len(model.report.runs) != len(many[0]) // (batch * steps):
@@ -263,7 +263,7 @@ def _other_loop(
     steps: int,
     rate: float,
 ) -> tuple[str, str]:
-    """Return `(why, next step)` for wrong weights, by trying typical wrong loops."""
+    """Return `(why, next step)` for wrong weights, by comparing them with typical wrong loops."""
     n = len(x) // (batch * steps) * batch * steps
     loops = {
         (
@@ -353,13 +353,13 @@ SLOPES = ((0.1, (37,)), (3.0, (5, 4)), (-0.5, (1,)), (0.0, (6,)), (1.0, (2, 3)))
 
 
 def like(x: ir.Value, *others: ir.Value, slope: float) -> ir.Out:
-    """Return the shape and dtype of an operation's result: those of its first operand `x`."""
+    """Return the shape and dtype of an operation's result, which equal those of its operand `x`."""
     return ir.Out(x.shape, x.dtype)
 
 
 @contextmanager
 def rows(answer: Lowers) -> Iterator[None]:
-    """Context manager: define two operations, whose lowering is the learner's answer."""
+    """Context manager: define two operations that are lowered by the learner's answer."""
 
     def lowered_to(low: ir.Lowering, x: ir.Value, slope: float, *g: ir.Value) -> Tensor:
         tensor = answer(low, x, slope, *g)
@@ -386,7 +386,7 @@ def rows(answer: Lowers) -> Iterator[None]:
 
 
 def _x(place: int) -> Array:
-    """Return numbers of both signs and zero, all different, for the case with the index `place`."""
+    """Return different numbers of both signs, and zero, for the case with the index `place`."""
     n = int(np.prod(SLOPES[place][1]))
     drawn = np.random.default_rng(1304).permutation(n) / 8 - (n // 2) / 8
     return drawn.reshape(SLOPES[place][1]).astype(np.float32)
@@ -396,7 +396,7 @@ def _x(place: int) -> Array:
 class Lowered:
     """The results of an answer for all slopes.
 
-    `came` has for each slope (forward result, gradient, final value of x).
+    `came` has the tuple (forward result, gradient, final value of x) for each slope.
     """
 
     came: list[tuple[Array, Array, Array]]
@@ -406,7 +406,7 @@ class Lowered:
 
 @cache
 def lowered(answer: Lowers) -> Lowered:
-    """Run the operations of an answer on 13 tiles, once for each slope, and return the results."""
+    """Run an answer's two operations on 13 tiles, for every slope, and return the results."""
     graph = ir.Ir()
     with rows(answer):
         for i, (slope, _) in enumerate(SLOPES):
@@ -435,7 +435,7 @@ def _alike(lowering: Lowered, reference_answer: Lowers) -> bool:
 
 
 def _refuse_condition_first(description: str, error: BaseException) -> None:
-    """Raise `NotYet` if the error shows that the first operand of a Select is the condition."""
+    """Raise `NotYet` if an error shows that the answer passed the condition first to Select."""
     message = getattr(error, "tried", "")
     if message.startswith("Select was given two dtypes") and "is BOOL, and" in message:
         raise NotYet(
@@ -504,19 +504,19 @@ def _lowering(answer: Lowers) -> Passed:
 
 @dataclass
 class StandIn:
-    """A substitute for a `Run`, which records how it was compiled and the values written to it."""
+    """A substitute for a `Run`, which records its compile options and the values written to it."""
 
     batch: int
     iterations: int
     held: dict[str, float] = field(default_factory=dict)
 
     def write(self, name: str, value: float | Array) -> None:
-        """Record a value instead of writing it, with the arguments of `Run.write`."""
+        """Record a value instead of writing it; the arguments are those of `Run.write`."""
         self.held[name] = float(np.asarray(value).ravel()[0])
 
 
-# Each call has (batch, iterations, rate, w, v), and a text that says what differs from the previous
-# call.
+# Each call is ((batch, iterations, rate, w, v), text), where the text says what differs from the
+# previous call.
 CALLS = (
     ((16, 4, 0.5, 1.0, 5.0), "no program has been compiled yet"),
     ((16, 4, 0.5, 1.0, 5.0), "nothing changed"),
@@ -533,7 +533,7 @@ CALLS = (
 
 
 def gone_on(answer: Callable[..., StandIn]) -> list[tuple[int, State]]:
-    """Return for each call (programs compiled so far, values written to the call's run)."""
+    """Return, for each call, (number of programs compiled so far, values of the returned run)."""
     stand_ins = []
     cache_ = dict[tuple[int, int], StandIn]()
     compiled = []
@@ -553,7 +553,7 @@ def gone_on(answer: Callable[..., StandIn]) -> list[tuple[int, State]]:
 
 def _recompiled(answer: Callable[..., StandIn]) -> Passed:
     description = f"{len(CALLS)} calls of {name_of(answer)}, one after the other"
-    # The programs that the calls have needed so far.
+    # The (batch, iterations) of the programs that the calls have needed so far.
     needed = set()
 
     def watched(*arguments: object) -> StandIn:
@@ -590,7 +590,7 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
 def _refuse_elsewhere(description: str, programs: int) -> None:
     """Raise `NotYet` if the first call with an empty cache did not compile a program.
 
-    It returned a run that was kept elsewhere, from calls with another cache.
+    In this case, the answer returned a run that it had stored outside the cache in earlier calls.
     """
     if not programs:
         raise NotYet(
@@ -608,8 +608,8 @@ def _refuse_elsewhere(description: str, programs: int) -> None:
 def kept_by(graph: ir.Ir) -> dict[str, int]:
     """Return {name: bytes} of the forward pass's results that the backward pass reads.
 
-    If the backward pass reads a view, the viewed tensor counts. Inputs and variables are not
-    results, so they are not included.
+    If the backward pass reads a view, the tensor that is viewed is included instead. Inputs and
+    variables are not results, so they are not included.
     """
     ops = [op for op in graph.ops if op.part == "forward"]
     inputs = {v: v for op in ops if not ir.OPS[op.kind].view for v in op.outs}
@@ -622,7 +622,7 @@ def kept_by(graph: ir.Ir) -> dict[str, int]:
 
 
 def _narrow() -> ir.Ir:
-    """Return a computation graph in two dtypes, with a value that is read through two views."""
+    """Return a computation graph with two dtypes, in which a value is read through two views."""
     graph = ir.Ir()
     x = graph.input((6, 4), "x")
     w = graph.variable(np.ones((2, 12), np.float16), "w")
@@ -637,7 +637,7 @@ def _narrow() -> ir.Ir:
 def _part() -> ir.Ir:
     """Return a computation graph in which a value is read only through a slice.
 
-    It also reads integers that it computed itself.
+    The graph also reads integers (the result of an arg_max) that it has computed itself.
     """
     graph = ir.Ir()
     x = graph.input((6, 8), "x")
@@ -659,7 +659,10 @@ def graphs() -> dict[str, ir.Ir]:
 
 
 def _reader(graph: ir.Ir, name: str) -> str:
-    """Return a text that names an operation of the backward pass that reads this value."""
+    """Return a sentence that names an operation of the backward pass that reads value `name`.
+
+    The sentence is "" if no such operation is found.
+    """
     for op in graph.ops:
         for value in op.inputs if op.part == "backward" else ():
             maker = graph.maker()
@@ -671,7 +674,7 @@ def _reader(graph: ir.Ir, name: str) -> str:
 
 
 def _reason(graph: ir.Ir, name: str, sizes: dict[str, Any], right: dict[str, int]) -> Reason:
-    """Return `(why, next step)` for a value whose bytes are wrong, missing, or too much."""
+    """Return `(why, next step)` for a value with wrong bytes, a missing value or an extra value."""
     find = f"print(graph), and find the operations that compute and read {name}."
     if name not in sizes:
         return _reader(graph, name), find
@@ -728,7 +731,7 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
         # An answer may collect names in a set, so their order is ignored.
         outputs = (v.name for op in graph.ops for v in op.outs)
         place = {name: number for number, name in enumerate(outputs)}
-        # Names come before bytes, and a missing name before one too many.
+        # Wrong names are reported before wrong bytes, and missing names before extra names.
         first_wrong = min(
             wrong,
             key=lambda n: (n in sizes, n in right, place.get(n, len(place)), n),

@@ -52,7 +52,7 @@ from ipu_teach.types import Array
 
 Edges = Iterable[tuple[int, int]]
 PlateBlock = tuple[int, int, int, int]  # (top, bottom, left, right) of a block, without the rim
-NEAR = 1.05  # All tiles together may fetch this multiple of the minimum number of elements.
+NEAR = 1.05  # The allowed number of fetched elements, relative to the minimum.
 
 
 def _ends(n: int, parts: int) -> list[tuple[int, int]]:
@@ -61,10 +61,7 @@ def _ends(n: int, parts: int) -> list[tuple[int, int]]:
 
 
 def blocks_of(rows: int, columns: int, down: int, across: int) -> list[PlateBlock]:
-    """Return the block of each tile, if a plate is cut into `down` x `across` blocks.
-
-    The plate is the grid of numbers on which the stencil works.
-    """
+    """Return the blocks of a plate that is cut into `down` x `across` blocks, one for each tile."""
     return [(*v, *level) for v in _ends(rows, down) for level in _ends(columns, across)]
 
 
@@ -75,7 +72,7 @@ def lay(blocks: Sequence[PlateBlock], graph: Graph, plate: Tensor) -> None:
 
 
 def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[PlateBlock]:
-    """Yield the blocks, extended by the elements of the plate's rim next to them."""
+    """Yield each block, extended by the adjacent elements of the plate's rim."""
     for a, b, c, d in blocks:
         yield a - (a == 1), b + (b == shape[0] - 1), c - (c == 1), d + (d == shape[1] - 1)
 
@@ -84,7 +81,7 @@ def with_rim(blocks: Sequence[PlateBlock], shape: Sequence[int]) -> Iterator[Pla
 
 
 def stepped(plate: Array, steps: int) -> Array:
-    """Return a plate after `steps` steps of the stencil, computed by numpy on the whole plate."""
+    """Return a plate after `steps` steps of the stencil, computed by numpy for the whole plate."""
     rows, columns = (np.arange(n) % (n - 1) > 0 for n in plate.shape)
     for _ in range(steps):
         around = [np.roll(plate, by, axis) for by in (1, -1) for axis in (0, 1)]
@@ -115,9 +112,9 @@ def _programs(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built
 
 
 def _drawn_end(answer: Answer, trial: Trial, name: str, run: int = 0) -> View:
-    """Return a view of the tensor `name` at the end of an answer's first or last run.
+    """Return a view of the tensor `name` at the end of a run of an answer.
 
-    With `run` = 0, this is the first run. With any other number, it is the last run of the trial.
+    With `run` = 0, this is the first run. With any other number, it is the trial's last run.
     """
     trial_run, recording = recorded(answer, trial, name, trial.runs if run else 1)
     report = trial_run.engine.report if run else trial_run.report
@@ -169,7 +166,7 @@ def _heat(answer: Callable[..., Program]) -> Passed:
 
 
 def _refuse_more_steps(run: Ran, pairs: int) -> None:
-    """Raise `NotYet` if vertices write a block's numbers more often than 2 * `pairs` steps do."""
+    """Raise `NotYet` if vertices write more elements of a plate than 2 * `pairs` steps need."""
     plates = [run.tensors["plate"], run.tensors["other"]]
     written = sum(
         times * len(places)
@@ -236,7 +233,7 @@ def _refuse_elsewhere(run: Ran, blocks: int) -> None:
 def _written(graph: Graph, compute_set: ComputeSet, tensor: Tensor) -> Iterator[tuple[Array, int]]:
     """Yield (indices, tile) for each part of a contiguous FLOAT tensor that a vertex writes.
 
-    The tile is that of the vertex.
+    `tile` is the tile of the vertex.
     """
     for table in compute_set.tables.values():
         for name, edge in table.edges.items():
@@ -272,7 +269,8 @@ CUTS = {
     "three columns": (24, 3, 10),
     "there are fewer rows than tiles": (5, 400, 12),
     "one number for each tile": (3, 4, 12),
-    # 7 x 6 blocks would fetch hardly more than 6 x 7 blocks, but the plate has only 6 rows.
+    # A division into 7 x 6 blocks would fetch only a few elements more than one into 6 x 7 blocks,
+    # but the plate has only 6 rows.
     "42 numbers on 42 tiles": (6, 7, 42),
     "one tile": (7, 9, 1),
     "a chip": (1472, 1472, 1472),
@@ -296,7 +294,7 @@ def fetched(rows: int, columns: int, down: int, across: int) -> int:
 
 @cache
 def least(rows: int, columns: int, tiles: int) -> int:
-    """Return the minimum number of elements fetched in a step, over all grids of blocks."""
+    """Return the fewest elements that all tiles can fetch in a step, over all grids of blocks."""
     ways = ((d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0)
     return min(fetched(rows, columns, d, a) for d, a in ways if d <= rows and a <= columns)
 
@@ -325,7 +323,7 @@ def _cut(answer: Callable[[int, int, int], tuple[int, int]]) -> Passed:
 
 @cache
 def _small_plates() -> list[tuple[int, int, int]]:
-    """Return (rows, columns, tiles) of small plates that can be cut into `tiles` blocks."""
+    """Return (rows, columns, tiles) of small plates that can be divided into `tiles` blocks."""
     return [
         (rows, columns, tiles)
         for rows, columns in product((1, 2, 3, 5, 7, 9), (1, 2, 5, 6, 8))
@@ -338,11 +336,11 @@ def _judged_cuts(
     answer: Callable[[int, int, int], tuple[int, int]],
     plates: Mapping[Any, tuple[int, int, int]],
 ) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-    """Return (numbers fetched, the most that are allowed, results) for all plates together.
+    """Return (elements fetched, maximum that is allowed, results), summed over all plates.
 
-    `plates` is {description: (rows, columns, tiles)}.
+    `plates` maps each description to (rows, columns, tiles).
 
-    :raises NotYet: if a result is no division, or if it fetches more than is allowed.
+    :raises NotYet: if a result is not a division, or if it fetches more than the maximum.
     """
     every = list(plates.values())
     actual = dict(zip(every, call_all(answer, every), strict=True))
@@ -406,7 +404,7 @@ def rows_of(n: int, edges: Edges) -> list[list[int]]:
 
 
 def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
-    """Return the total length of the rows before each row, and of all rows at the end."""
+    """Return the index of the first element of each row, and after them the length of all rows."""
     return [int(n) for n in np.cumsum([0, *map(len, rows)])]
 
 
@@ -435,8 +433,8 @@ def star_of(n: int) -> list[tuple[int, int]]:
 class Wave(Vertex):
     """One step of a breadth-first search on one tile.
 
-    The vertex finds those graph vertices without a distance that have a neighbour at distance
-    `level`.
+    Among its own graph vertices, it finds those that have no distance yet and have a neighbour at
+    distance `level`, and sets their distance to `level` + 1.
     """
 
     ends: Input[Vector[INT]]
@@ -457,7 +455,7 @@ class Wave(Vertex):
 
 
 class Log(Vertex):
-    """A vertex that appends the level of a search step to a list of the levels so far."""
+    """A vertex that stores the level of a search step in the first free element of `levels`."""
 
     level: Input[INT]
     levels: InOut[Vector[INT]]
@@ -475,8 +473,8 @@ def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) 
 
     `parts` is (distance, level, grew, levels). The program copies all distances to tile 0. Each
     tile reads this copy, and writes the distances of its own vertices and its element of `grew`:
-    the number of vertices that it has reached. The first element of `levels` that is -1, if any, is
-    set to the level.
+    the number of vertices that it has reached. The first element of `levels` that is -1, if there
+    is one, is set to the present level.
     """
     distance, level, grew, levels = parts
     before = graph.add_variable(INT, distance.shape, "before")
@@ -498,7 +496,7 @@ def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) 
 
 
 def _shares(n: int) -> list[tuple[int, int]]:
-    """Return `(begin, end)` for each tile, if `n` elements are divided into equal parts."""
+    """Return `(begin, end)` for each tile, if `n` elements are divided equally among the tiles."""
     return [(n * tile // TILES, n * (tile + 1) // TILES) for tile in range(TILES)]
 
 
@@ -530,7 +528,7 @@ def _graphs() -> tuple[Trial, ...]:
         starts = [np.where(np.arange(n) == begin, 0, -1) for begin in begins]
         right = [np.array(distances(rows, begin)) for begin in begins]
         distance = Var(INT, n, _evenly, given=starts, right=right)
-        # Some mistakes end with another level.
+        # With some mistakes, only the final level is wrong.
         level = Var(INT, (), 0, right=[values.max() for values in right])
         tensors = {"distance": distance, "level": level}
         tensors["grew"] = Var(INT, TILES, by_rows)
@@ -542,7 +540,7 @@ def _graphs() -> tuple[Trial, ...]:
 
 
 def _evenly(graph: Graph, tensor: Tensor) -> None:
-    """Map equal numbers of consecutive elements to the tiles."""
+    """Map consecutive elements to the tiles, nearly the same number to each tile."""
     for tile, (begin, end) in enumerate(_shares(len(tensor))):
         graph.set_tile_mapping(tensor[begin:end], tile)
 
@@ -553,9 +551,9 @@ def _waves(run: Ran) -> int:
 
 
 def _stopped_alike(run: Ran, reference_run: Ran) -> bool:
-    """Return whether two answers give equal results.
+    """Return whether two answers give equal results, with the same reason if they stop.
 
-    They also count as equal if both read the same unwritten tensor.
+    Such a reason is a RepeatWhileTrue, or reading `level` or `grew` before it is written.
     """
 
     def causes(error: object) -> list[bool]:
@@ -566,9 +564,10 @@ def _stopped_alike(run: Ran, reference_run: Ran) -> bool:
 
 
 def _searched_alike(run: Ran, reference_run: Ran) -> bool:
-    """Return whether two answers give the same distances, with search steps at the same levels.
+    """Return whether two answers give the same distances, and search at the same levels.
 
-    In addition, either both answers or neither must leave `level` at 0.
+    They must also end with errors of the same class, or with none, and either both answers or
+    neither must leave `level` at 0.
     """
     if len(run.came) != len(reference_run.came) or run.endless != reference_run.endless:
         return False
@@ -594,7 +593,8 @@ def _search(answer: Callable[..., Program]) -> Passed:
     def alike(like: Answer) -> bool:
         """Return whether a known mistake gives the same results as the learner on all graphs.
 
-        A single graph does not distinguish the conditions that end the loop.
+        All graphs are needed, because wrong conditions for the end of the loop differ on some
+        graphs only.
         """
         # The smallest runs come first.
         pairs = ((run, run.trial.outcome(like)) for run in reversed(runs))
@@ -641,8 +641,8 @@ def _search(answer: Callable[..., Program]) -> Passed:
 
 # --- 14.4 -----------------------------------------------------------------------------------------
 
-# The budget in modelled cycles for one step of the two fingers, with one of six workers busy. It is
-# 5 % above the cost of fingers that start at the beginnings of both rows.
+# The budget for one step of the two fingers, in modelled cycles, with one of six workers busy. It
+# is 5 % more than a step costs if the fingers start at the beginnings of both rows.
 PER_STEP = 85
 FIELDS = ("offsets", "neighbours", "begin", "end", "count")
 
@@ -657,15 +657,16 @@ def triples(rows: Sequence[Sequence[int]]) -> int:
 
 
 def finger_steps(rows: Sequence[Sequence[int]]) -> int:
-    """Return the maximum number of steps of two fingers that compare sorted rows, over all edges.
+    """Return an upper bound on the steps of two fingers that compare sorted rows, for all edges.
 
-    Each edge counts once, from its smaller vertex to its larger one.
+    Each edge counts once, from its smaller vertex to its larger one. The two fingers take at most
+    as many steps as both rows have elements.
     """
     return sum(len(row) + len(rows[b]) for a, row in enumerate(rows) for b in row if b > a)
 
 
 def _counting(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-    """Build the program of a codelet that counts triangles; each of its vertices has its own tile.
+    """Build a program with vertices of a codelet that counts triangles, each on its own tile.
 
     The last two tensors of the trial are the bounds and the counts. Vertex k gets the bounds k and
     k + 1, and writes count k.
@@ -687,7 +688,7 @@ def _total(run: Ran) -> int:
 
 @cache
 def _knots() -> tuple[Trial, ...]:
-    """Return trials that count triangles, ordinary ones first; the last measures the cost."""
+    """Return trials that count triangles, ordinary ones first; the cost is measured in the last."""
     drawn = some_edges(20, 60, 5)
     names = np.random.default_rng(6).permutation(20)
     four = [(a, b) for a in range(4) for b in range(a)]
@@ -771,11 +772,12 @@ def _triangles(answer: type[Vertex]) -> Passed:
 
 # --- 14.5 -----------------------------------------------------------------------------------------
 
-# For each tile: its pieces, as (vertex, first edge, end).
+# A list with the pieces of each tile. A piece is (vertex, first edge, end of the edges).
 Pieces = list[list[tuple[int, int, int]]]
-# A tile may have this multiple of the mean number of edges, or the mean rounded up if that is more.
+# The allowed number of edges on a tile, relative to the mean. If the mean rounded up is more, that
+# is allowed.
 FAIR = 1.1
-# A search step may take this multiple of the cycles that it takes if `filled` chooses the pieces.
+# The allowed cycles of a search step, relative to a step with the pieces that `filled` returns.
 FEW = 1.6
 
 
@@ -802,7 +804,7 @@ def _stars() -> tuple[tuple[str, list[list[int]], int], ...]:
 
 
 class Look(Vertex):
-    """A vertex that marks the pieces of rows that have a neighbour at distance `level`."""
+    """A vertex that marks each piece of a row that has a neighbour at distance `level`."""
 
     ends: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
@@ -819,10 +821,7 @@ class Look(Vertex):
 
 
 class Settle(Vertex):
-    """A vertex that sets the distance of the graph vertices that are reached in this step.
-
-    A graph vertex is reached if it has no distance yet and one of its pieces is marked in `hit`.
-    """
+    """A vertex that sets the distances of the graph vertices that are reached in this step."""
 
     ends: Input[Vector[INT]]
     hit: Input[Vector[INT]]
@@ -841,9 +840,9 @@ class Settle(Vertex):
 
 
 def cycles_of_wave(rows: Sequence[Sequence[int]], pieces: Pieces) -> int:
-    """Return the modelled cycles of one search step from vertex 0, with `pieces` of the rows.
+    """Return the modelled cycles of one search step from vertex 0, if tiles have these `pieces`.
 
-    As in the notebook, all tiles search their pieces, and then set the distances.
+    As in the notebook, all tiles first search their pieces, and then set the distances.
     """
     n, tiles = len(rows), len(pieces)
     graph = Graph(device_of(tiles))
@@ -881,10 +880,10 @@ def cycles_of_wave(rows: Sequence[Sequence[int]], pieces: Pieces) -> int:
 
 
 def filled(offsets: Sequence[int], tiles: int) -> Pieces:
-    """Return for each tile its pieces of rows; the pieces fill one tile after another.
+    """Return the pieces of rows of each tile, if the tiles are filled one after another.
 
-    `offsets` has the index of the first edge of each row, and the number of edges. A row is cut
-    only where a tile is full.
+    `offsets` has the index of the first edge of each row, followed by the number of all edges. A
+    row is cut only where a tile is full.
     """
     ends = [offsets[-1] * tile // tiles for tile in range(tiles + 1)]
     return [
@@ -898,7 +897,7 @@ def filled(offsets: Sequence[int], tiles: int) -> Pieces:
 
 
 def _drawn(offsets: Sequence[int], pieces: Pieces) -> View:
-    """Return a picture of the tile of each element of the list of neighbours."""
+    """Return a picture that shows the tile of each element of the list of neighbours."""
     graph = Graph(device_of(len(pieces)))
     edges = graph.add_variable(INT, (offsets[-1],), "neighbours")
     for tile, pieces_of_tile in enumerate(pieces):
@@ -953,7 +952,7 @@ def _deal(answer: Callable[[list[int], int], Pieces]) -> Passed:
 
 @cache
 def _short_rows() -> tuple[tuple[str, list[list[int]], int], ...]:
-    """Return what `_stars` returns, for small graphs without a description."""
+    """Return the same kind of cases as `_stars`, for small graphs without a description."""
     draw = np.random.default_rng(1405)
     return tuple(
         ("", [[0] * length for length in (*draw.integers(0, 5, n - 1).tolist(), 2)], tiles)
@@ -968,8 +967,8 @@ def _judged_deals(
 ) -> tuple[Bars, list[Pieces]]:
     """Return (modelled cycles and their budget as bars, results) for all graphs together.
 
-    `graphs` is as `_stars` returns it. In graphs without a description only the edges are checked:
-    their cycles are left out of the sum.
+    `graphs` has the form that `_stars` returns. For graphs without a description, only the pieces
+    are checked, and the cycles are not counted.
 
     :raises NotYet: if a result is wrong, or if it takes too many cycles.
     """
@@ -1025,8 +1024,8 @@ def _judged_deals(
     return Bars(budget, yours, "modelled cycles"), actual
 
 
-# Each run has (ends, neighbours, distance, level, hit). Some mistakes are visible in a single run
-# only.
+# Each item is (ends, neighbours, distance, level, hit), the values of one run. Some mistakes are
+# visible in one of the runs only.
 LOOKS = (
     ([0, 3, 3, 5, 7, 8], [1, 4, 2, 1, 2, 0, 4, 3], [0, 1, 2, -1, 1], 1, [1, 0, 1, 1, 0]),
     ([2, 4, 4, 5, 7, 8], [2, 2, 1, 4, 2, 0, 3, 2], [0, 3, 2, 1, 4], 2, [0, 0, 1, 0, 1]),

@@ -1,9 +1,10 @@
 """Gaussian belief propagation on tiles, for lesson 15: codelets and programs.
 
-A network has variables and factors, each of which is a vertex of the machine; they exchange
-messages. A message is a Gaussian over one variable, given by two numbers: eta, its mean divided by
-its variance, and lam, one divided by its variance. A variable sums the messages of its factors. A
-factor passes to each of its two variables the message of the other variable, weakened.
+A network has variables and factors, which exchange messages. Each variable and each factor is a
+vertex of the machine. A message is a Gaussian over one variable, given by two numbers: eta is the
+mean divided by the variance, and lam is 1 divided by the variance. A variable sums the messages of
+its factors. A factor weakens the message of each of its two variables, and passes it to the other
+variable.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from ipu_teach.types import Array
 # Errors must not show the codelets of this module, because some are answers of lesson 15.
 add_library(__name__)
 
-# An edge is (variable, its side, other variable, side of the other variable).
+# An edge is (variable, side of this variable, other variable, side of the other variable).
 Edge = tuple[int, int, int, int]
 
 
 class Belief(Vertex):
-    """A variable: it sends to each factor the sum of the prior and the other factors' messages."""
+    """A variable, which sends each factor the sum of the prior and the other factors' messages."""
 
     prior: Input[Vector[FLOAT]]
     came: Input[Vector[Vector[FLOAT]]]
@@ -56,7 +57,7 @@ class Spring(Vertex):
 
 
 class Robust(Vertex):
-    """A factor whose pull is limited: beyond a distance of `far`, it is as strong as at `far`."""
+    """A factor whose pull is limited: it no longer grows with the distance beyond `far`."""
 
     from_a: Input[Vector[FLOAT]]
     from_b: Input[Vector[FLOAT]]
@@ -102,9 +103,9 @@ def network(
 ) -> Program:
     """Return a program that executes `rounds` rounds of messages.
 
-    `tensors` has prior [n, 2], came and sent [n, sides, 2], belief [n, 2], stiff [edges] and far
-    []. `lies` is (tile of each variable, tile of each factor), and `codelets` is (codelet of
-    variables, codelet of factors).
+    `tensors` maps names to tensors of these shapes: prior [n, 2], came and sent [n, sides, 2],
+    belief [n, 2], stiff [edges] and far []. `lies` is (tile of each variable, tile of each factor),
+    and `codelets` is (codelet of variables, codelet of factors).
     """
     variables = graph.add_compute_set("variables")
     factors = graph.add_compute_set("factors")
@@ -138,12 +139,12 @@ def messages(
 ) -> tuple[Engine, dict[str, Tensor]]:
     """Return `(engine, tensors by name)` for a network; the engine is loaded.
 
-    `prior` [n, 2] has eta and lam of each variable. Each run of the engine executes `rounds` rounds
-    and continues from the previous run. After a run, `read_tensor("belief")` returns the means and
-    variances, [n, 2].
+    `prior` [n, 2] has the eta and lam of each variable. Each run of the engine executes `rounds`
+    rounds and continues from the previous run. After a run, `read_tensor("belief")` returns the
+    means and variances, [n, 2].
 
-    `stiff` is the strength of all springs, and `far` is the distance from which robust springs pull
-    no stronger.
+    `stiff` is the strength of all springs, and `far` is the distance beyond which the pull of
+    robust springs no longer grows.
 
     `lies` is (tile of each variable, tile of each factor). If it is None, variables are distributed
     over the tiles in order, and each factor is on the tile of its first variable.

@@ -32,17 +32,14 @@ from ipu_teach.show.view import View
 from ipu_teach.target import GIVEN
 from ipu_teach.types import Array
 
-# (eta, lam)
+# The eta and lam of a Gaussian over several variables.
 Gaussian = tuple[Array, Array]
 
 # --- 15.1: Gaussians in information form ----------------------------------------------------------
 
 
 def marginal_of_product(etas: Array, lams: Array, keep: int) -> tuple[Array, Array]:
-    """Return `(eta, lam)` of the product of Gaussians, marginalised to the first `keep` variables.
-
-    The result is computed from the covariance of these variables.
-    """
+    """Return `(eta, lam)` of a product of Gaussians, marginalised to the first `keep` variables."""
     spread = np.linalg.inv(np.sum(lams, axis=0))
     mean = spread @ np.sum(etas, axis=0)
     lam = np.linalg.inv(spread[:keep, :keep])
@@ -115,7 +112,7 @@ def _fused(answer: Callable[..., Gaussian]) -> Passed:
             why = why or half
             if not retained < len(etas[0]):
                 advice = "print the sums of etas and of lams: no variable is removed here."
-            # A known mistake must also match in a second case.
+            # A mistake is named only if its results match the answer in a second case, too.
             if len(actual) == 1:
                 actual.append(call(answer, *_gaussians()[1][1:]))
             refused = refusing("15.1", fuses_alike)
@@ -129,7 +126,7 @@ def _fused(answer: Callable[..., Gaussian]) -> Passed:
 
 
 def _wrong_half(actual: Gaussian, right: Gaussian) -> tuple[str, str]:
-    """Return `(why, next step)`: which of eta and lam is wrong, and what to print for it."""
+    """Return `(why, next step)`: which of eta and lam is wrong, and what to print to find out."""
     wrong = [bool(difference(*pair)) for pair in zip(actual, right, strict=True)]
     terms = "print lam_ab, inv(lam_bb) and {} of this case, and subtract their product from {}."
     if wrong == [True, False]:
@@ -143,7 +140,7 @@ def _wrong_half(actual: Gaussian, right: Gaussian) -> tuple[str, str]:
 
 
 def _apart(actual: Gaussian, right: Gaussian) -> str:
-    """Return where eta or lam is wrong, as text; "" if both are right."""
+    """Return the first difference between two Gaussians as text; "" if there is none."""
     for name, part, expected in zip(("eta", "lam"), actual, right, strict=True):
         if where := difference(part, expected):
             return f"{name}: {where}"
@@ -152,22 +149,17 @@ def _apart(actual: Gaussian, right: Gaussian) -> str:
 
 # --- 15.2: messages on a tree ---------------------------------------------------------------------
 
-NEAR = 1e-5  # The allowed float32 error after all rounds, relative to the largest value.
+NEAR = 1e-5  # The allowed error after all rounds in float32, relative to the largest value.
 
 
 def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array) -> dict[str, Var]:
-    """Return {name: tensor} of a network for a trial; `network` maps them to tiles.
-
-    `sides` is the largest number of messages of a variable. `stiff` has the strength of each
-    spring, and `far` the distance from which robust springs pull no stronger. `right` is the
-    expected belief.
-    """
+    """Return the tensors of a network by name, for a trial; `network` maps them to tiles later."""
     n = len(prior)
     zeros = np.zeros((n, sides, 2), np.float32)
     return {
         "prior": Var(FLOAT, (n, 2), given=[prior]),
         "came": Var(FLOAT, zeros.shape, given=[zeros]),
-        # `sent` is read only to tell known mistakes apart.
+        # Only the comparison with known mistakes reads `sent`.
         "sent": Var(FLOAT, zeros.shape, right=[zeros]),
         "belief": Var(FLOAT, (n, 2), right=[right]),
         "stiff": Var(FLOAT, len(stiff), given=[stiff]),
@@ -176,7 +168,7 @@ def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array)
 
 
 def solved(prior: Array, edges: Sequence[Edge], stiff: Array) -> Array:
-    """Return float64[n, 2]: mean and variance of each variable, from one dense matrix."""
+    """Return float64[n, 2]: the mean and variance of each variable, by solving a dense system."""
     lam = np.diag(prior[:, 1].astype(float))
     for (a, _, b, _), pull in zip(edges, stiff.astype(float), strict=True):
         lam[[a, b], [a, b]] += pull
@@ -230,9 +222,10 @@ def _messages(
     graph: Graph,
     parts: Parts,
 ) -> Built:
-    """Build the program of a network in which the answer is one of the two codelets.
+    """Build the program of a network, with the answer as the codelet of variables or of factors.
 
-    `codelets(answer)` returns both codelets. Variable i is on tile i.
+    `codelets(answer)` returns the codelets of variables and of factors. Variable i is on tile i %
+    TILES.
     """
     tensors = dict(zip(trial.tensors, parts, strict=True))
     tiles = ([i % TILES for i in range(len(tensors["prior"]))], [e[0] % TILES for e in edges])
@@ -241,12 +234,12 @@ def _messages(
 
 
 def _played(trial: Trial, answer: type[Vertex]) -> View:
-    """Return a picture of how the beliefs change, which is shown with a wrong answer."""
+    """Return a picture of how the beliefs change during a wrong answer's run."""
     return show.run(recorded(answer, trial, "belief", runs=1)[1])
 
 
 def _is_wrong(trial: Trial, answer: type[Vertex]) -> bool:
-    """Return whether an answer's beliefs are wrong in a network."""
+    """Return whether an answer's beliefs are wrong after the first run of a trial."""
     with suppress(Exception):
         beliefs = trial.of(answer).came[0]["belief"]
         return bool(difference(beliefs, trial.tensors["belief"].right[0], NEAR))
@@ -296,7 +289,7 @@ def _variable(answer: type[Vertex]) -> Passed:
 
 
 def through(message: Array, stiff: float) -> Array:
-    """Return the message that a spring passes on.
+    """Return the message that a spring of strength `stiff` passes on when it gets `message`.
 
     It is computed as a marginal, from the covariance of both variables.
     """
@@ -305,7 +298,7 @@ def through(message: Array, stiff: float) -> Array:
     return np.array([spread[1, 0] * eta / spread[1, 1], 1 / spread[1, 1]])
 
 
-Message = tuple[float, float]  # (eta, lam)
+Message = tuple[float, float]  # The eta and lam of a message about one variable.
 # Each case has (message from a, message from b, mean of a, mean of b, `stiff`, `far`).
 FACTORS: tuple[tuple[Message, Message, float, float, float, float], ...] = (
     ((2.0, 4.0), (-1.5, 3.0), 0.25, -0.5, 6.0, 0.25),
@@ -336,9 +329,10 @@ def _pairs() -> Trial:
 
 
 def cleared(prior: Array, edges: Sequence[Edge], stiff: float, far: float) -> Array:
-    """Return the means of the variables at which all robust springs are at rest.
+    """Return the means of the variables at which the forces of all robust springs balance.
 
-    They are computed by repeated dense solves, each with the forces of the previous solution.
+    They are computed by repeated dense solves. Each solve uses the pulls that follow from the means
+    of the previous one.
     """
     a, b = (np.array([edge[side] for edge in edges]) for side in (0, 2))
     mean = prior[:, 0] / prior[:, 1]
@@ -423,13 +417,13 @@ def _drawn(answer: type[Vertex]) -> show.Picture:
 
 # --- 15.4: where factors and variables lie --------------------------------------------------------
 
-LIMIT = 1.1  # An answer may exchange this multiple of the reference's bytes.
-FULL = 1.5  # A tile may have this multiple of the mean number of pixels.
+LIMIT = 1.1  # The allowed bytes of an exchange, relative to those of the best grid.
+FULL = 1.5  # The allowed number of pixels on a tile, relative to the mean.
 IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2, 7), (2, 3, 8))
 
 
 def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
-    """Return int64[height, width]: the tile of each pixel, for the best division into blocks.
+    """Return int64[height, width]: the tile of each pixel, in the best division into blocks.
 
     A division has `down` x `across` blocks with down * across == tiles, one block per tile, and at
     most `maximum` pixels in a block. The best division separates the fewest pairs of neighbouring
@@ -456,9 +450,9 @@ def cuts(pixels: Array) -> int:
 
 
 def bytes_of(pixels: Array, factors: Array, tiles: int) -> int:
-    """Return the bytes that are exchanged in a round of messages.
+    """Return the bytes that tiles exchange in a round of messages.
 
-    `pixels` and `factors` have the tile of each.
+    `pixels` has the tile of each pixel, and `factors` has the tile of each factor.
     """
     prior = np.ones((pixels.size, 2))
     lies = (pixels.ravel().tolist(), factors.tolist())
@@ -529,9 +523,9 @@ def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) 
 
 
 def _refuse_full_alone(broken: Broken, height: int, width: int, tiles: int) -> None:
-    """Raise `NotYet` if an answer fails because it accepts only divisions without an empty block.
+    """Raise `NotYet` if an answer fails because it does not allow empty blocks.
 
-    The answer has raised a ValueError, and every division of the image into blocks has an empty
+    The answer has raised a ValueError, and every division of this image into blocks has an empty
     block.
     """
     cuts_down = [down for down in range(1, tiles + 1) if tiles % down == 0]
@@ -576,7 +570,7 @@ def _three(
     for (name, shape), part in zip(shapes.items(), result, strict=True):
         try:
             part_array = np.asarray(part)
-        # The rows have different lengths.
+        # The answer returned rows of different lengths.
         except ValueError:
             part_array = np.zeros(0)
         if not part_array.size and 0 in shape:  # An empty list has no second dimension.
@@ -613,8 +607,8 @@ def _three(
 def _why_so_many(parts: list[Array], fewest: int) -> tuple[str, str]:
     """Return `(why, next step)` if a placement exchanges more bytes than necessary.
 
-    `fewest` is the number of pairs of neighbours that the best grid separates. Both texts are
-    general if no typical cause is found.
+    `fewest` is the number of pairs of neighbours that the best grid separates. If the placement has
+    none of the typical faults, the reason only compares it with the best grid.
     """
     pixels, right, down = parts
     ends = ((right, pixels[:, :-1], pixels[:, 1:]), (down, pixels[:-1], pixels[1:]))
@@ -657,7 +651,7 @@ def _why_so_many(parts: list[Array], fewest: int) -> tuple[str, str]:
 
 
 def _layout(pixels: Array, tiles: int) -> View:
-    """Return a picture of the tile of each pixel."""
+    """Return a picture that shows the tile of each pixel."""
     graph = Graph(device_of(tiles))
     image = graph.add_variable(FLOAT, pixels.shape, "pixels")
     for place in np.ndindex(pixels.shape):
@@ -668,11 +662,11 @@ def _layout(pixels: Array, tiles: int) -> View:
 # --- 15.5: the capstone ---------------------------------------------------------------------------
 
 WORDS = 20  # The minimum number of words in the paragraph.
-# The cycles or bytes count as fewer if they are at most this fraction of the earlier ones.
+# The largest fraction of the earlier cycles or bytes that counts as an improvement.
 LESS = 0.8
 EQUAL = 1e-4  # The tolerance for sums in another order, relative to the largest result.
 KEPT = "capstone.md"
-# (a report, the results by name)
+# A program's measurements: its report, and its results by name.
 Measured = tuple[Report, dict[str, Array]]
 Side = Measured | Callable[[Target], Measured]
 
@@ -681,7 +675,7 @@ def keep(paragraph: str, figures: str = "") -> None:
     """Append a paragraph to a file in the work folder, unless the file already contains it."""
     stripped = paragraph.strip()
     entry = f"{stripped}\n\n*{figures}*" if figures else stripped
-    with suppress(OSError, LessonError, UnicodeError):  # The check goes on without the file.
+    with suppress(OSError, LessonError, UnicodeError):  # If this fails, the check continues.
         file = work_folder() / KEPT
         text = file.read_text(encoding="utf-8") if file.exists() else "# My capstone\n"
         if stripped not in text:
@@ -692,9 +686,10 @@ def keep(paragraph: str, figures: str = "") -> None:
 
 @dataclass(frozen=True)
 class Execution:
-    """A program that was run: its report and results.
+    """A program that has run: its report and results.
 
-    `number` is the index of its engine in the order of loading; -1 if it was run before the check.
+    `number` is the index of its engine among the engines that were loaded, or -1 if the program ran
+    before the check.
     """
 
     report: Report
@@ -703,15 +698,16 @@ class Execution:
 
 
 class _Endless(Exception):
-    """Raised if a program runs longer without the work of its vertices than it did with it."""
+    """Raised if a program without the work of its vertices runs too many compute sets."""
 
 
 @contextmanager
 def _engines(idle: int = -1, most: int = 0) -> Iterator[list[object]]:
-    """Context manager: collect the programs of the engines that are loaded in the block, in order.
+    """Context manager: collect the compiled programs of the engines that run in the block.
 
-    `idle` is the index of a program whose vertices do nothing; -1 for none. Its compute sets may
-    run at most `most` times.
+    The programs are in the order in which their first compute set is bound. In the program with the
+    index `idle` (-1 for none), vertices do nothing, and the compute sets may run at most `most`
+    times in total.
     """
     loaded: list[object] = []
     bind = BoundSteps._bind_execute
@@ -739,10 +735,7 @@ def _engines(idle: int = -1, most: int = 0) -> Iterator[list[object]]:
 def _right_without_vertices(
     side: Side, ran: Execution, right: dict[str, Array]
 ) -> dict[str, Array]:
-    """Return {result: bool array}: the elements that are right although no vertex computes.
-
-    If the program cannot be run without its vertices, all elements are False.
-    """
+    """Return {result: bool array}: which elements are right even if no vertex computes."""
     none = {name: np.zeros(array.shape, bool) for name, array in right.items()}
     if not callable(side) or ran.number < 0 or half_is_over():
         return none
@@ -760,7 +753,7 @@ def _right_without_vertices(
 def _refuse_copied(faster: Side, ran: Execution, before: Side, ran_before: Execution) -> None:
     """Raise `NotYet` if most results of the faster program do not come from its vertices.
 
-    Results that the first program also has without the work of its vertices do not count.
+    Elements that are also right in the first program without its vertices do not count.
     """
     known = _right_without_vertices(faster, ran, ran_before.results)
     if not any(array.any() for array in known.values()):
@@ -878,7 +871,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     units = ("modelled cycles", "bytes exchanged")
     pairs = [(float(r.total_cycles), float(r.exchange_bytes_per_tile[0].sum())) for r in (old, new)]
     shares = [b / a if a else 1.0 for a, b in zip(*pairs, strict=True)]
-    # Fewer bytes are no gain if the program takes longer, as with all data on one tile.
+    # Fewer bytes are no improvement if the program takes longer, as when all data is on one tile.
     best = int(np.argmin(shares)) if shares[0] <= 1 else 0
     bars = Bars(int(LESS * pairs[0][best]), pairs[1][best], units[best])
     figures = "; ".join(
@@ -906,7 +899,10 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
 
 
 def _refuse_own_prices(description: str, new: Report) -> None:
-    """Raise `NotYet` unless the model has counted the cycles of all codelets."""
+    """Raise `NotYet` unless the model has counted the cycles of all codelets.
+
+    A codelet with its own cycle estimate, or with unknown cycles, is refused.
+    """
     said_so = [codelet.name for codelet in new.profile.codelets if codelet.ground == GIVEN]
     if said_so or new.unknown_codelets:
         actual = f"{(said_so or new.unknown_codelets)[0]} "
@@ -958,7 +954,7 @@ def _refuse_unequal(results: dict[str, Array], right: dict[str, Array]) -> None:
             )
         if where := difference(results[name], array, EQUAL):
             why = "the programs compute different results, so their cycles cannot be compared."
-            advice = "make this result equal to that of the program before."
+            advice = "make this result equal to the result of the previous program."
             raise NotYet(
                 description, f"{name}: {where}", expected="equal results", why=why, next_step=advice
             )

@@ -33,7 +33,7 @@ def minutes_of(
     update_cycles: float,
     clock: float,
 ) -> float:
-    """Return the minutes of a training run, by counting the steps of an epoch one by one."""
+    """Return the minutes of a training run; the steps of an epoch are counted one by one."""
     steps, done = 0, 0
     while done < images:
         done += micro_batch * micro_batches * replicas
@@ -60,7 +60,7 @@ def _minutes(answer: Callable[..., float]) -> Passed:
 
 
 def largest_of(small: int, bytes_small: int, large: int, bytes_large: int, limit: int) -> int:
-    """Return the largest micro-batch that fits, by trying one size after the other."""
+    """Return the largest micro-batch that fits, found by trying one size after another."""
     per_image = Fraction(bytes_large - bytes_small, large - small)
     return next(n for n in count() if bytes_small + (n + 1 - small) * per_image > limit)
 
@@ -92,7 +92,10 @@ def _largest(answer: Callable[..., int]) -> Passed:
 def break_even_of(
     n: int, fixed: int, per_image: int, fixed_recompute: int, per_image_recompute: int
 ) -> int:
-    """Return the smallest micro-batch with recomputation that is as fast, by trying; 0 if none."""
+    """Return the smallest micro-batch with recomputation that is as fast as `n` without it.
+
+    The sizes are tried one by one. The result is 0 if no size is as fast.
+    """
     cycles = fixed + per_image * n
     if per_image_recompute * n >= cycles:
         return 0
@@ -124,11 +127,12 @@ def _break_even(answer: Callable[..., int]) -> Passed:
     return compare(answer, break_even_of, cases, suspects("16.3"), advice, whole=True, more=further)
 
 
-# --- 16.4: settings for less than 25 minutes ------------------------------------------------------
+# --- 16.4: settings for less than 25 The limit for a training run, in minutes.
+# ------------------------------------------------------
 
 LIMIT = 25  # minutes
 IMAGES, EPOCHS, IPUS, BATCH = 1_281_167, 38, 16, 3200
-# The settings that a learner may choose, and the allowed values of each.
+# For each setting that a learner may choose: the allowed values in words, and a test of a value.
 CHOICES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "micro_batch": ("a whole number from 1 to 64", lambda n: type(n) is int and 1 <= n <= 64),
     "recompute": (
@@ -176,7 +180,7 @@ def _settings(answer: object) -> Passed:
 
 
 def _smaller_with(settings: Mapping[str, Any]) -> str:
-    """Return advice for settings that do not fit: a change after which they do."""
+    """Return a change after which settings that do not fit on the tiles may fit, as advice."""
     if run_of({**settings, "partials": "half"})[0].fits:
         return "use HALF partials, which need fewer bytes."
     if settings.get("recompute") is None and run_of({**settings, **SAVING})[0].fits:
@@ -185,7 +189,7 @@ def _smaller_with(settings: Mapping[str, Any]) -> str:
 
 
 def _slower_because(settings: Mapping[str, Any], minutes: float) -> tuple[str, str]:
-    """Return the reason and the advice for a run that is too long: the change that helps most."""
+    """Return (why, next step) for a training run that is too long: the change that helps most."""
     images = settings.get("micro_batch", 1)
     changes: list[tuple[str, str, tuple[dict[str, Any], ...]]] = [
         (
@@ -238,7 +242,10 @@ def _slower_because(settings: Mapping[str, Any], minutes: float) -> tuple[str, s
 
 
 def _shorter(settings: Mapping[str, Any], change: Mapping[str, Any], minutes: float) -> float:
-    """Return the minutes after a change, or 0 if it makes no difference, or does not help."""
+    """Return the minutes after a change of the settings, or 0 if the change does not help.
+
+    A change also does not help if the settings do not change, or do not fit on the tiles any more.
+    """
     if all({**DEFAULTS, **settings}[key] == value for key, value in change.items()):
         return 0.0
     estimate, changed = run_of({**settings, **change})
@@ -246,13 +253,13 @@ def _shorter(settings: Mapping[str, Any], change: Mapping[str, Any], minutes: fl
 
 
 DEFAULTS = {name: signature(resnet).parameters[name].default for name in CHOICES}
-SAVING = {"recompute": "six checkpoints"}  # It makes room for a larger micro-batch.
+SAVING = {"recompute": "six checkpoints"}  # This setting saves memory for a larger micro-batch.
 
 # --- 16.w2: an update that matters little ---------------------------------------------------------
 
 
 def enough_of(micro_batch_cycles: int, update_cycles: int, percent: int) -> int:
-    """Return the smallest number of micro-batches that makes the update cheap, by trying."""
+    """Return the fewest micro-batches with which an update is at most `percent` of the cycles."""
     return next(
         n
         for n in count(1)
@@ -266,7 +273,7 @@ def enough_of(micro_batch_cycles: int, update_cycles: int, percent: int) -> int:
 def parts_of(
     first: int, first_cycles: float, second: int, second_cycles: float
 ) -> tuple[float, float]:
-    """Return (cycles of a micro-batch, cycles of the update), by solving two equations."""
+    """Return (cycles of a micro-batch, cycles of an update), by solving two linear equations."""
     solution = np.linalg.solve([[first, 1.0], [second, 1.0]], [first_cycles, second_cycles])
     return float(solution[0]), float(solution[1])
 
@@ -285,7 +292,7 @@ def _parts(answer: Callable[..., tuple[float, float]]) -> Passed:
 
 # --- 16.6: a pipeline without a slow stage --------------------------------------------------------
 
-GOAL = 2400  # sequences per second
+GOAL = 2400  # The required throughput, in sequences per second.
 
 
 def _stages(answer: Any) -> Passed:
@@ -304,7 +311,7 @@ def _stages(answer: Any) -> Passed:
 
 
 def _slowest_of(starts: list[int], estimate: Estimate) -> tuple[str, str]:
-    """Return the reason and the advice for a pipeline that is too slow: its slowest stage."""
+    """Return (why, next step) for a pipeline that is too slow: which stage is the slowest."""
     cycles = [backward for _, backward in stages_of(estimate)]
     slowest = max(range(len(cycles)), key=cycles.__getitem__)
     first, end = starts[slowest], [*starts[1:], HEAD + 1][slowest]

@@ -249,7 +249,7 @@ def largest(small, bytes_small, large, bytes_large, limit):
 
 
 # %% 16.2: a rounded slope
-# why:  this rounds the bytes of one image down, so the result can be too large.
+# why:  this rounds down the bytes that one image needs, so more images seem to fit than really do.
 # next: divide with /, or multiply before you divide.
 def largest(small, bytes_small, large, bytes_large, limit):
     per_image = (bytes_large - bytes_small) // (large - small)

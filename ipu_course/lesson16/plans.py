@@ -1,4 +1,4 @@
-"""The training runs of lesson 16: estimates for chosen settings."""
+"""Estimates of the training runs of lesson 16, for the settings that a learner chooses."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ def resnet(
 ) -> Estimate:
     """Return the estimate of an update of ResNet-50 on images of 224 x 224.
 
-    - `micro_batch` is the number of images of a micro-batch on an IPU, `accumulation` the number of
-      micro-batches in an update, and `replicas` the number of IPUs.
+    - `micro_batch` is the number of images in a micro-batch on one IPU, `accumulation` the number
+      of micro-batches in an update, and `replicas` the number of IPUs.
     - `recompute` is None, "standard" (the kit chooses the values to save), or "six checkpoints"
-      (the outputs of six blocks are saved, and all results after the last of them).
+      (the outputs of six blocks are saved, and also all results after the last of these blocks).
     - `partials` is the dtype of the sums of products, "half" or "float".
-    - `proportion` is the share of a tile's memory that a convolution may use for temporary data.
-    - `byte_inputs` says whether the host sends a byte for each value of an image, instead of two.
+    - `proportion` is the fraction of a tile's memory that a convolution may use for temporary data.
+    - `byte_inputs` is True if the host sends one byte for each value of an image, and False if it
+      sends two.
 
     :raises ModelError: if `recompute` has another value.
     """
@@ -65,16 +66,16 @@ def resnet(
 # --- a pipeline -----------------------------------------------------------------------------------
 
 STAGES, LAYERS = 4, 12
-HEAD = LAYERS + 1  # The parts of BERT-Base: 0 is the embedding, 1 to 12 are layers, 13 is the head.
+HEAD = LAYERS + 1  # The last part of BERT-Base; 0 is the embedding, 1 to 12 are layers.
 
 
 def bert(starts: Sequence[int]) -> Estimate:
-    """Return the estimate of an update of BERT-Base in a pipeline of four stages, one on each IPU.
+    """Return the estimate of an update of BERT-Base in a pipeline of four stages, one per IPU.
 
-    `starts` has the first part of each stage. Part 0 is the embedding, parts 1 to 12 are the
-    layers, and part 13 is the head. An update has 64 micro-batches of 8 sequences. The schedule is
-    grouped, and the activations are recomputed. With the sync pattern of a single pipeline, only
-    the stage that receives data from the host waits for it.
+    `starts` has the number of the first part in each stage. Part 0 is the embedding, parts 1 to 12
+    are the layers, and part 13 is the head. An update has 64 micro-batches of 8 sequences. The
+    schedule is grouped, and the activations are recomputed. With the sync pattern of a single
+    pipeline, only the stage that receives data from the host waits for the host.
 
     :raises ModelError: if `starts` is not a division into four stages.
     """
@@ -92,7 +93,7 @@ def _bert(starts: tuple[int, ...]) -> Estimate:
         names = op.path.split(".")
         if names[0] == "layers":
             part = int(names[1]) + 1
-        elif part:  # After a layer, only the head has operations outside the layers.
+        elif part:  # After the first layer, all operations outside the layers belong to the head.
             part = HEAD
         ops.append(replace(op, stage=sum(start <= part for start in starts) - 1))
     training = Training(
@@ -134,7 +135,7 @@ def fault_of(starts: Any) -> tuple[str, str] | None:
 
 
 def stages_of(estimate: Estimate) -> list[tuple[float, float]]:
-    """Return the cycles of each stage for a micro-batch, as (forward, backward)."""
+    """Return (forward cycles, backward cycles) of a micro-batch, for each stage."""
     cycles = [[0.0, 0.0] for _ in estimate.memory]
     for line in estimate.lines:
         if line.part in (FORWARD, BACKWARD):

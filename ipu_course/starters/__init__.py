@@ -1,8 +1,8 @@
 """Six programs to make faster: small versions of published work on the machine, correct and slow.
 
 Each file has three functions. `make(seed)` returns the data, `run(target, data)` returns a report
-and the results by name, and `expected(data)` returns the results computed by numpy. `take` gives
-the learner a copy of a file.
+and the results by name, and `expected(data)` returns the same results, computed by numpy. The
+function `take` copies a file for the learner.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def names() -> list[str]:
 
 
 def take(name: str) -> ModuleType:
-    """Return the learner's own copy of a starter, as a module that is read again at each call.
+    """Return the learner's own copy of a starter as a module, which each call reads again.
 
-    The first call copies `NAME.py` into the work folder. An existing file is never overwritten. The
+    The first call copies `NAME.py` into the work folder. Later calls never overwrite this file. The
     original is still available for comparisons: `from ipu_course.starters import kalman`.
 
     :raises LessonError: if the name is unknown, or the copy cannot be written.
@@ -47,8 +47,9 @@ def take(name: str) -> ModuleType:
         print(f"""{file.name} lies in your work folder now: right, and slow, and yours to change.
   next:  report, found = {name}.run(target), and ask report.why().
          After each change, {name} = take("{name}") reads your file again.""")
-    # The text is not imported, because `import` would not notice a second change within the same
-    # second. The module is in sys.modules, because codelets find their source there.
+    # The source is executed instead of imported, because `import` would not notice a second change
+    # within the same second. The module is in sys.modules, because codelets find their source
+    # there.
     sys.modules[name] = module = ModuleType(name)
     module.__file__ = str(file)
     text = file.read_text(encoding="utf-8")

@@ -1,9 +1,10 @@
-"""Score the similarity of two strands of letters, by alignments that start at their first letters.
+"""Score the similarity of two strands of letters by aligning them from their first letters.
 
-A match counts 1. A letter that differs, or that one strand lacks, counts -1. There is a score for
-each pair of beginnings of the two strands. The scores are computed diagonal by diagonal, each from
-the two diagonals before it. A score more than `DROP` below the best score of the previous diagonals
-is dropped. The first diagonal without remaining scores is the last one.
+A match counts 1. A letter that differs, or that one strand lacks, counts -1. Cell (i, j) of a table
+has the best score of the first i letters of one strand and the first j letters of the other. The
+table is computed diagonal by diagonal, each from the two diagonals before it. A score that is more
+than `DROP` below the best score of the previous diagonals is dropped. The computation ends at the
+first diagonal on which all scores are dropped.
 
 Paper: "Space Efficient Sequence Alignment for SRAM-Based Computing: X-Drop on the Graphcore IPU",
 Luk Burchard, Max Xiaohang Zhao, Johannes Langguth and others.
@@ -21,7 +22,7 @@ from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
 DROP = 6
-NEVER = -(10**6)  # The score of dropped cells.
+NEVER = -(10**6)  # The score of cells that were dropped.
 
 
 class Extend(Vertex):
@@ -32,7 +33,7 @@ class Extend(Vertex):
     best: Output[INT]
 
     def compute(self) -> None:
-        # The rows have the last three diagonals. A new diagonal replaces the oldest one.
+        # The three rows contain the last three diagonals. A new diagonal replaces the oldest one.
         scores = np.full((3, len(self.a) + 1), NEVER, np.int32)
         scores[0, 0] = 0
         best = 0
@@ -46,7 +47,7 @@ class Extend(Vertex):
             remaining = 0
             reached = best
             for i in range(len(self.a) + 1):
-                j = d - i  # The score is that of the first i letters of a and the first j of b.
+                j = d - i  # The cell of the first i letters of a and j letters of b.
                 score = NEVER
                 if 0 <= j <= len(self.b):
                     if i > 0:
@@ -69,8 +70,8 @@ class Extend(Vertex):
 def make(seed: int = 1, pairs: int = 104) -> Data:
     """Return `a` and `b`, int32: the first and the second strands of all pairs, one after another.
 
-    The letters are 0 to 3. The two strands of a pair are equally long, and `lengths` has the length
-    for each pair. The longest pairs come first.
+    The letters are the numbers 0 to 3. The two strands of a pair have the same length, and
+    `lengths` has this length for each pair. The longest pairs come first.
     """
     rng = np.random.default_rng(seed)
     lengths = np.sort(rng.geometric(0.05, pairs).clip(4, 40))[::-1]
@@ -107,7 +108,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 def expected(data: Data) -> Data:
     """Return the results of `run`, computed by numpy, a whole diagonal at a time.
 
-    `run` has to equal them exactly.
+    The results of `run` must be equal to these.
     """
     best_scores = []
     cuts = np.cumsum(data["lengths"])[:-1]

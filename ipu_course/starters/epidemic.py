@@ -2,9 +2,9 @@
 
 Each simulation has its own rate, drawn at random: the number of people whom an ill person would
 infect in 100 days if all others were healthy. Every day, a random number of healthy people fall
-ill, and a random number of ill people recover. A rate is kept if the differences between the
-simulated and the observed numbers of ill people, added up over all days, are less than `NEAR` (this
-is Approximate Bayesian Computation).
+ill, and a random number of ill people recover. The simulated and the observed numbers of ill people
+are compared, and their differences are added up over all days. A rate is kept if this sum is less
+than `NEAR`. The method is called Approximate Bayesian Computation.
 
 Paper: "Accelerating Simulation-based Inference with Emerging AI Hardware", Sourabh Kulkarni,
 Alexander Tsyplikhin, Mario Michael Krell and Csaba Andras Moritz.
@@ -34,7 +34,7 @@ def a_day(
     """Return how many people fall ill, how many recover, and the next state of the generator.
 
     The arguments are the rate of infection, the numbers of ill and healthy people, and `dice`, the
-    state of xorshift, a random number generator. Each of them is a number, or an array with an
+    state of xorshift, a random number generator. Each argument is a number, or an array with an
     element for each simulation.
     """
     dice = dice ^ (dice << 13)
@@ -45,9 +45,9 @@ def a_day(
 
 
 def by_chance(average: np.ndarray, luck: np.ndarray, maximum: np.ndarray) -> Any:
-    """Return a random whole number from 0 to `maximum`, near `average`.
+    """Return a random whole number near `average`, from 0 to `maximum`.
 
-    `luck` is 16 random bits. They change the number by up to 1.75 standard deviations.
+    `luck` is 16 random bits, which change the number by up to 1.75 standard deviations.
     """
     number = np.floor(average + np.sqrt(average) * (luck / 65536 - 0.5) * 3.5 + 0.5)
     return np.minimum(np.maximum(number, 0), maximum)
@@ -83,9 +83,9 @@ def make(seed: int = 3, simulations: int = 156, days: int = 60) -> Data:
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, and its results, `distances` and `kept`, both int32.
 
-    `distances` [simulations] has the differences between simulated and observed numbers of ill
-    people, added up over all days. `kept` has the rates of the simulations whose distance is below
-    `NEAR`.
+    `distances` [simulations] has, for each simulation, the differences between its numbers of ill
+    people and the observed ones, added up over all days. `kept` has the rates of the simulations
+    whose distance is below `NEAR`.
     """
     data = data or make()
     graph = Graph(target)
@@ -128,7 +128,7 @@ def epidemics(rate: np.ndarray, dice: np.ndarray, days: int) -> np.ndarray:
 def expected(data: Data) -> Data:
     """Return the results of `run`, computed by numpy, all simulations at once.
 
-    `run` has to equal them exactly.
+    The results of `run` must be equal to these.
     """
     ill = epidemics(data["rate"], data["dice"], len(data["seen"]))
     distances = abs(ill - data["seen"][:, None]).sum(axis=0, dtype=np.int32)

@@ -1,8 +1,8 @@
 """Estimate the states of particles, from their measured positions on the planes of a detector.
 
-Each track is a straight line that is slightly bent by matter. A Kalman filter follows it: it
-predicts position and slope at the next plane, and corrects both with the measurement there. The
-more certain the prediction is, the smaller the correction.
+Each track is a straight line that is slightly bent by matter. A Kalman filter follows the track: it
+predicts the position and slope at the next plane, and corrects both with the measurement on that
+plane. The more certain the prediction is, the smaller the correction is.
 
 Paper: "Studying the potential of Graphcore IPUs for applications in Particle Physics", Lakshan Ram
 Madhan Mohan, Alexander Marshall, Samuel Maddrell-Mander and others.
@@ -18,15 +18,15 @@ from ipu_teach import FLOAT, Device, Engine, Graph, Input, Output, Report, Targe
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-# WIDE and STEEP are the variances of the first position and slope. BENT is the variance that is
-# added to that of the slope at each plane.
+# WIDE and STEEP are the variances of the position and slope before the first plane. BENT is the
+# variance that is added to the slope's variance from each plane to the next.
 WIDE = 100
 STEEP = 1
 BENT = 0.01
 
 
 class Filter(Vertex):
-    """Computes the state at the last plane, (position, slope), of each track of a tile."""
+    """Computes the state (position, slope) at the last plane, for each track on a tile."""
 
     seen: Input[Vector[Vector[FLOAT]]]  # a row for each track
     blur: Input[Vector[FLOAT]]  # the variance of each plane's measurement
@@ -67,7 +67,7 @@ def make(seed: int = 2, tracks: int = 234, planes: int = 8) -> Data:
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, and its results: `states`, float32 [tracks, 2].
 
-    A row has the state of one track, which `Filter` computed.
+    Each row has the state of one track, as `Filter` computed it.
     """
     data = data or make()
     graph = Graph(target)
@@ -94,7 +94,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 def expected(data: Data) -> Data:
     """Return the results of `run`, computed by numpy, all tracks at once in float64.
 
-    `run` may differ from them by 1e-4.
+    The results of `run` may differ from these by 1e-4.
     """
     state = np.zeros((len(data["seen"]), 2))
     spread = np.diag([WIDE, STEEP])

@@ -1,9 +1,9 @@
 """Attention in sentences of many lengths: each word looks at the words of its own sentence.
 
-A word is a few numbers. Its attention to another word is the dot product of the two, or zero if
-that is negative. Its result is the sum of the words, each multiplied by the attention to it. The
-words are in rows with room for `ROOM` words. `whose` has the number of each word's sentence, or -1
-for padding.
+A word is a vector of a few numbers. Its attention to another word is the dot product of both, or
+zero if that is negative. The result for a word is the sum of all words of its sentence, each
+multiplied by the attention to it. The words are packed into rows with room for `ROOM` words.
+`whose` has the number of the sentence to which each word belongs, or -1 for padding.
 
 Paper: "Packing: Towards 2x NLP BERT Acceleration", Matej Kosec, Sheng Fu and Mario Michael Krell.
 
@@ -100,7 +100,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 def expected(data: Data) -> Data:
     """Return the results of `run`, computed by numpy, a sentence at a time.
 
-    `run` has to equal them exactly.
+    The results of `run` must be equal to these.
     """
     each = np.split(data["words"], np.cumsum(data["lengths"])[:-1])
     return {"seen": np.concatenate([np.maximum(words @ words.T, 0) @ words for words in each])}

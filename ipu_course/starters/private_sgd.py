@@ -2,7 +2,7 @@
 
 The gradient of each person in a batch is computed separately, and scaled down to the length `CLIP`
 if it is longer. Noise is added to the sum of the gradients, so that the sum reveals almost nothing
-about whether somebody took part. The weights then take a step against the sum.
+about whether a certain person took part. The weights are then changed by a step against this sum.
 
 Paper: "NanoBatch DPSGD: Exploring Differentially Private learning on ImageNet with low batch sizes
 on the IPU", Edward H. Lee, Mario Michael Krell, Alexander Tsyplikhin and others.
@@ -43,9 +43,10 @@ class Person(Vertex):
 
 
 def make(seed: int = 6, steps: int = 20, batch: int = 78, features: int = 16) -> Data:
-    """Return the training data, all float32.
+    """Return the training data: `x`, `labels` and `noise`, all float32.
 
-    They are `x` [steps, batch, features], `labels` [steps, batch] and `noise` [steps, features].
+    The shapes are `x` [steps, batch, features], `labels` [steps, batch] and `noise` [steps,
+    features].
     """
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((steps, batch, features), np.float32)
@@ -62,7 +63,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     program = Sequence()
     names = ("x", "labels", "noise")
     x, labels, noise = (graph.add_variable(FLOAT, data[n].shape[1:], n) for n in names)
-    for name, tensor in zip(names, (x, labels, noise), strict=True):  # the data of one step
+    for name, tensor in zip(names, (x, labels, noise), strict=True):  # The data of one step.
         stream = graph.add_host_to_device_fifo(name, FLOAT, tensor.num_elements)
         program.add(Copy(stream, tensor))
     gradients = graph.add_variable(FLOAT, (batch, features), "gradients")
@@ -88,7 +89,10 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 
 
 def expected(data: Data) -> Data:
-    """Return the results of `run`, computed by numpy in float64; `run` may differ by 1e-4."""
+    """Return the results of `run`, computed by numpy in float64.
+
+    The results of `run` may differ from these by 1e-4.
+    """
     weights = np.zeros(data["x"].shape[2])
     for x, labels, noise in zip(data["x"], data["labels"], data["noise"], strict=True):
         gradients = (1 / (1 + np.exp(-(x @ weights))) - labels)[:, None] * x

@@ -1,8 +1,8 @@
 """Neurons that send spikes to each other, in integer arithmetic.
 
-Each neuron has a charge, of which an eighth leaks away in each step. Then its own drive is added,
-and a weight for each neuron that spiked in the previous step. A neuron whose charge is then at
-least `FULL` spikes, and its charge drops by `FULL`.
+Each neuron has a charge, and an eighth of the charge leaks away in each step. Then the neuron's own
+drive is added, and a weight for each neuron that spiked in the previous step. A neuron whose charge
+is then at least `FULL` spikes, and its charge drops by `FULL`.
 
 Paper: "Harnessing Manycore Processors with Distributed Memory for Accelerated Training of Sparse
 and Recurrent Models", Jan Finkbeiner, Thomas Gmeinder, Mark Pupilli and others.
@@ -27,7 +27,7 @@ class Neuron(Vertex):
     """Computes one step of one neuron."""
 
     spikes: Input[Vector[INT]]  # 1 for each neuron that spiked, else 0
-    weights: Input[Vector[INT]]  # from each neuron to this one
+    weights: Input[Vector[INT]]  # the weights of connections from each neuron to this one
     drive: Input[INT]
     charge: InOut[INT]
     spike: InOut[INT]
@@ -56,7 +56,8 @@ def make(seed: int = 5, neurons: int = 156) -> Data:
 def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
     """Return the report of a run, and its results, `counts` and `charges`, both int32 [neurons].
 
-    `counts` says how often each neuron spiked, and `charges` has its charge after the last step.
+    `counts` has the number of spikes of each neuron, and `charges` has its charge after the last
+    step.
     """
     data = data or make()
     graph = Graph(target)
@@ -84,7 +85,7 @@ def run(target: Target, data: Data | None = None) -> tuple[Report, Data]:
 def expected(data: Data) -> Data:
     """Return the results of `run`, computed by numpy, all neurons at once.
 
-    `run` has to equal them exactly.
+    The results of `run` must be equal to these.
     """
     charge, spikes, counts = np.zeros((3, len(data["drive"])), np.int32)
     for _ in range(STEPS):

@@ -1,7 +1,8 @@
 """Read containers with the methods of Python's built-in types.
 
-Methods of a derived class might change the container. For example, the registry of a library may
-create an object for each key that is read, and reading from a queue may remove elements.
+A derived class may have other methods, which change the container when it is read. For example, the
+registry of a library may create an object for each key that is read, and reading from a queue may
+remove elements.
 """
 
 from __future__ import annotations

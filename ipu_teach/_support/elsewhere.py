@@ -1,4 +1,7 @@
-"""Build the error for a name that a module does not have. It shows a line that imports the name."""
+"""Build the error for a name that a module does not have.
+
+If another module has the name, the error shows a line that imports the name from there.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,8 @@ HOMES = (
     "ipu_teach.poplibs.popsparse.dynamic",
     "ipu_teach.errors",
 )
-# The names of the course. The course builds on this package, so it cannot be imported here.
+# The public names of the course. They are listed, because this package cannot import the course,
+# which builds on it.
 COURSE = (
     *("built", "check", "given", "hint", "predict"),
     *("progress", "puzzle", "share", "solution", "verify"),
@@ -40,14 +44,15 @@ COURSE = (
 def not_in(
     module: str, name: str, instead: Mapping[str, str], known: Iterable[str]
 ) -> AttributeError | ImportError:
-    """Return the error that `__getattr__` of a module raises for a name that it does not have.
+    """Return the error that a module's `__getattr__` raises for a name that the module lacks.
 
-    It is an ImportError for `from … import`, and an AttributeError otherwise. `module` is the name
-    of the module. `instead` has names that only Poplar has, with advice for each. `known` has the
-    names of the module.
+    The error is an ImportError for `from … import`, and an AttributeError otherwise. `module` is
+    the name of the module. `instead` maps names that only Poplar has to the advice for each.
+    `known` has the names that the module has.
     """
     asking_frame = sys._getframe(2)
-    # The import system asks for the attribute first, and then looks for a submodule of that name.
+    # For `from module import name`, the import system first asks for the attribute, and then looks
+    # for a submodule with this name.
     if asking_frame.f_code.co_filename.startswith("<frozen importlib"):
         return AttributeError(name)
     programs: Mapping[str, str] = vars(import_module("ipu_teach.program"))["NOT_HERE"]

@@ -3,8 +3,8 @@
     @flagged
     def images(pictures: Array, *, diverging: bool = False) -> Picture: ...
 
-Without the check, any text or number would count as True or False, and an array would raise an
-error of numpy in the middle of the call.
+Without the check, any string or number would count as True or False, and an array would raise one
+of numpy's errors in the middle of the call.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _checked = checked(_refused, is_flag)
 
 
 def checks(*names: str) -> Callable[[F], F]:
-    """Return a decorator for functions, which then check flags and the parameters `names`.
+    """Return a decorator that makes a function check its `bool` arguments and those in `names`.
 
     The check reads the annotations of these parameters, and raises `PoplarTypeError` before the
-    body runs. All other arguments are not checked.
+    body of the function runs. All other arguments are not checked.
     """
     return checked(_refused, lambda name, hint: is_flag(name, hint) or name in names)

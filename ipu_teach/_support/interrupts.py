@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 T = TypeVar("T")
 
-# `signal` calls these C functions. Its own functions are several times slower, because they look up
-# members of an enum.
+# The Python functions of `signal` call these C functions, but are several times slower, because
+# they look up members of an enum.
 get_handler = _signal.getsignal
 set_handler = _signal.signal
 
@@ -62,7 +62,7 @@ class Interrupts:
         self.asked = True
 
     def within(self, function: Callable[..., T], *args: npt.NDArray[np.generic]) -> T:
-        """Return `function(*args)`, a call of the learner's code, which Ctrl-C may stop at once."""
+        """Return `function(*args)`; Ctrl-C may stop this call of the learner's code at once."""
         was_open, self.open = self.open, True
         returned = function(*args)
         self.open = was_open

@@ -1,4 +1,4 @@
-"""Call a function for several arguments, one after another or on an executor.
+"""Call one function for several arguments, one after another or on an executor.
 
 The results are in the order of the arguments. A call that fails does not affect the others. Ctrl-C
 cancels the unfinished calls and keeps the results of the finished ones.
@@ -19,11 +19,11 @@ from typing import Any, TypeAlias
 from ipu_teach._support.progress import working
 from ipu_teach.errors import InvalidOptionError, shown
 
-# An argument or a result. It may be any object, because this module does not use it itself.
+# An argument or a result may be any object, because this module only passes it on.
 Argument: TypeAlias = Any
 Result: TypeAlias = Any
 Function: TypeAlias = Callable[[Argument], Result]
-# The source texts of files by name, in the form of linecache.cache.
+# The source texts of files, keyed by file name, in the form of linecache.cache.
 Sources: TypeAlias = dict[str, Any]
 
 
@@ -35,10 +35,10 @@ class Outcome:
     error: Exception | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return the function and arguments with which pickle restores the outcome.
+        """Return what pickle needs to restore the outcome: a function and its arguments.
 
         Pickle does not store the traceback of an error. So the text of the traceback becomes the
-        cause of the error.
+        message of the error's cause.
         """
         if self.error is None:
             return Outcome, (self.value,)
@@ -70,9 +70,10 @@ def outcomes(
     """Return the outcome of `function(argument)` for each pair (name, argument) in `arguments`.
 
     The outcome of a call that Ctrl-C stopped or prevented is None. If `executor` is None, the calls
-    run one after another. A progress line shows `title` and, without an executor, the name. If
-    `hidden` is True, there is no line. Raises `InvalidOptionError` if the executor does not accept
-    calls.
+    run one after another. A progress line shows `title` and, if there is no executor, also the name
+    of the present argument. If `hidden` is True, no line is shown.
+
+    :raises InvalidOptionError: if the executor does not accept calls.
     """
     outcome_list: list[Outcome | None] = [None] * len(arguments)
     with working(title, "machine", hidden=hidden) as work:
@@ -118,7 +119,7 @@ def attempt(function: Function, argument: Argument) -> Outcome:
 
 
 def _away(function: Function, argument: Argument, notebook_sources: Sources) -> Outcome:
-    """Return the outcome of a call that may run in another process, without showing progress.
+    """Return the outcome of a call, without showing progress; it may run in another process.
 
     `notebook_sources` has the source text of codelets from a notebook, which the other process does
     not have.
@@ -141,22 +142,22 @@ def _outcome(future: Future[Outcome]) -> Outcome | None:
 def check_travels(call: str, executor: Executor, objects: Mapping[str, Argument]) -> None:
     """Raise `InvalidOptionError` if `executor` cannot send the objects to its processes.
 
-    The error is also raised if `executor` is not an executor. Its message has `call`, the name of
-    the function that the user called, or the name of an object. The names are the keys of
-    `objects`.
+    The error is also raised if `executor` is not an executor. The message names `call` (the
+    function that the user called) or the object that cannot be sent, by its key in `objects`.
     """
     if not isinstance(executor, Executor):
         raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is not an executor.
             next:  give one of concurrent.futures, such as ProcessPoolExecutor(4), or
             client.get_executor() of a Dask client.""")
-    # In a browser there are no processes, and the module may be missing or None.
+    # In a browser there are no processes. The module may then be missing, or be None in
+    # sys.modules.
     processes = sys.modules.get("concurrent.futures.process")
     if processes is None or not isinstance(executor, processes.ProcessPoolExecutor):
         return
     context = getattr(executor, "_mp_context", None)
     running_processes = getattr(executor, "_processes", None)
-    # Processes that are forked later inherit all objects, also a function that was defined in a
-    # notebook or at a prompt.
+    # Processes that are forked later inherit all objects, including functions that were defined in
+    # a notebook or at a prompt.
     will_fork = (
         context is not None and context.get_start_method() == "fork" and not running_processes
     )

@@ -15,7 +15,8 @@ _STATELESS = {"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main
 
 _prefixes: tuple[str, ...] = ()  # The names of the kit's packages, each followed by a dot.
 _folders: tuple[str, ...] = ()
-# The modules whose vertex classes a report describes with a sentence instead of the source text.
+# The prefixes of modules whose vertex classes are described in reports by a sentence, and not by
+# their source text.
 _libraries: tuple[str, ...] = (f"{RUNTIME}.poplibs.",)
 
 
@@ -38,10 +39,10 @@ def is_own_module(name: object) -> bool:
 
 
 def is_users_module(name: object) -> bool:
-    """Return whether the module `name` may contain state of the user's program.
+    """Return whether the module `name` may contain state that belongs to the user's program.
 
     The modules of the kit, of torch, of numpy and of Python's standard library contain none. `name`
-    is the `__module__` of a class or a function, which may be any object.
+    is the `__module__` of a class or a function. It may be any object, not only a string.
     """
     text = name if isinstance(name, str) else ""
     return not is_own_module(text) and text.partition(".")[0] not in _STATELESS

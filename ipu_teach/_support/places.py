@@ -1,9 +1,9 @@
 """Find the files that come with the kit, and write files safely.
 
 In a checkout, the folders `datasets`, `docs` and `notebooks` are next to the packages. In a wheel,
-these files are in a folder `carried` inside a package: the data sets in that of the runtime, and
-the others in that of the course. hatch_build.py fills these folders. This module also builds the
-errors about folders that are full or read-only.
+these files are in a folder `carried` inside a package: the data sets are in the package of the
+runtime, and the other files are in the package of the course. hatch_build.py fills these folders.
+This module also builds the errors about folders that are full or read-only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from ipu_teach.errors import LessonError
 
 PACKAGE = Path(__file__).resolve().parents[1]
-CARRIED = "carried"  # The name of the folder in a wheel's package that contains the files.
+CARRIED = "carried"  # The folder in a wheel's package that contains these files.
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NOT_KEPT = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS)
 MEMINFO = Path("/proc/meminfo")
@@ -67,7 +67,7 @@ def bundled(name: str, package: Path = PACKAGE) -> Path:
 
 
 def not_kept(noun: str, where: Path | str, error: OSError) -> LessonError:
-    """Return an error with advice about the file `where`, which could not be written.
+    """Return the error for a file, `where`, that could not be written, with advice.
 
     `noun` is the first sentence of the error without a full stop, such as "The starter could not be
     copied".
@@ -79,7 +79,7 @@ def not_kept(noun: str, where: Path | str, error: OSError) -> LessonError:
 
 
 def write_whole(file: Path, content: bytes | str) -> None:
-    """Write `content` to `file`; if that raises an `OSError`, an old file is unchanged."""
+    """Write `content` to `file`; if an `OSError` is raised, an existing file stays as it was."""
     data = content if isinstance(content, bytes) else content.encode("utf-8")
     part_file = file.with_name(f".{file.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
@@ -93,7 +93,7 @@ def write_whole(file: Path, content: bytes | str) -> None:
 def try_writing(folder: Path) -> None:
     """Write a temporary file into `folder`, or into its nearest parent that exists.
 
-    Raises `OSError` if that is not possible.
+    :raises OSError: if the file cannot be written.
     """
     existing_folder = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     with tempfile.TemporaryFile(dir=existing_folder) as file:

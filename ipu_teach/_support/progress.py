@@ -1,21 +1,23 @@
-"""Show the progress of long work in a line on a terminal or below a cell, removed at the end.
+"""Show the progress of long work in a line on a terminal or below a notebook cell.
 
     with working("compile") as work:
         work.total = 40
         for work.done in range(40):
             ...
 
-Nothing is shown in the first second, in a log file, or in a notebook that runs without a reader. (A
-request to run a cell has the identifier of the cell only if it comes from a page that a person
-looks at.) The working code only records its progress. A thread reads the progress at intervals. The
-thread ends when no work has been in progress for a while. If work is nested, the line shows the
-progress of the outermost work and the text of the innermost. IPU_TEACH_PROGRESS=0 switches the line
-off.
+The line is removed when the work ends. Nothing is shown in the first second, in a log file, or in a
+notebook that runs without a reader. (A request to run a cell contains the identifier of the cell
+only if the request comes from a page that a person looks at.) IPU_TEACH_PROGRESS=0 switches the
+line off.
 
-If a learner's own loop adds vertices to a graph, there is no `with` block, and recording each
-vertex would take as long as adding it. So `growing` only tells the thread which attribute counts
-the vertices. The thread does not know when such a loop ends. The line disappears when no more
-vertices are added or the cell ends, and on a terminal before anything else is printed.
+The working code only records its progress, and a thread reads the progress at intervals. The thread
+ends when no work has been in progress for a while. If one piece of work is inside another, the line
+shows the progress of the outermost and the text of the innermost.
+
+A learner's own loop that adds vertices to a graph has no `with` block, and recording each vertex
+would take as long as adding it. So `growing` only tells the thread which attribute counts the
+vertices. The thread does not know when such a loop ends. The line disappears when no more vertices
+are added, when the cell ends, and, on a terminal, before anything else is printed.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 
-# The seconds before a progress line appears, and the seconds between two updates.
+# How long no progress line is shown, and the time between two updates, both in seconds.
 AFTER, EVERY = 1.0, 0.2
 # The formats of a progress line: without a count, with a count only, and with count and total.
 FORMS = (
@@ -40,7 +42,7 @@ FORMS = (
     "{n_fmt} {unit} [{elapsed}{postfix}]",
     "{percentage:3.0f}%|{bar:12}| {n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}{postfix}]",
 )
-IDLE = 25  # The number of updates without work after which the thread ends.
+IDLE = 25  # The thread ends after this number of updates without work.
 # The number of updates without new objects after which the progress line of `Growth` disappears.
 STILL = 3
 
@@ -48,10 +50,10 @@ STILL = 3
 class TrackedWork:
     """Work whose progress is shown in a line of text.
 
-    `done` is the number of units that are done, and `total` that of all units, or 0 if it is
-    unknown. `words` describes the current part. If `look` is not None, it is called when the line
-    is drawn. It returns (done, total, text), which are shown instead. If `hidden` is True, nothing
-    is shown.
+    `done` is the number of units that are done. `total` is the number of all units, or 0 if that is
+    unknown. `words` describes the part of the work that is being done. If `look` is not None, it is
+    called whenever the line is drawn, and the (done, total, text) that it returns are shown instead
+    of these attributes. If `hidden` is True, nothing is shown.
     """
 
     def __init__(
@@ -70,10 +72,7 @@ class TrackedWork:
         self._begun = time.perf_counter()
 
     def note(self, done: int, total: int) -> None:
-        """Record that `done` units are done, and that `total` + 1 units are to be done.
-
-        The additional unit is work that follows the others.
-        """
+        """Record that `done` of `total` units are done, and that one more unit of work follows."""
         self.done = done
         self.total = total + 1
 
@@ -88,7 +87,7 @@ class TrackedWork:
         return self.screen is not None and time.perf_counter() - self._begun >= AFTER
 
     def draw(self, innermost: TrackedWork) -> None:
-        """Draw the progress line: the progress of this work, and the text of the innermost work."""
+        """Draw the progress line: this work's progress, with the text of the innermost work."""
         done, total, text = (
             self.look() if self.look is not None else (self.done, self.total, self.words)
         )
@@ -119,9 +118,9 @@ class TrackedWork:
 
 
 class Growth(TrackedWork):
-    """The growing number of objects that a learner's loop adds to the object `of`.
+    """The number of objects that a learner's loop has added to the object `of` so far.
 
-    `counts` is the name of the attribute of `of` that has this number.
+    The attribute of `of` with the name `counts` contains this number.
     """
 
     def __init__(self, what: str, units: str, of: object, counts: str, screen: _Screen) -> None:
@@ -135,7 +134,7 @@ class Growth(TrackedWork):
     def grew(self) -> bool:
         """Return whether there are more objects than at the last update.
 
-        After `STILL` updates without growth, this method removes the progress line.
+        The progress line is removed after `STILL` updates without new objects.
         """
         previous_count, self.done = self.done, getattr(self.of, self.counts)
         self.still = 0 if self.done > previous_count else self.still + 1
@@ -155,7 +154,7 @@ class Growth(TrackedWork):
     def give_way(self, text: str) -> None:
         """Remove the progress line, because `text` is about to be printed.
 
-        The line appears again when objects are added.
+        The line appears again when more objects are added.
         """
         self.close()
         self.done = getattr(self.of, self.counts)
@@ -169,10 +168,11 @@ class Growth(TrackedWork):
 
 
 class _Beside:
-    """The replacement of standard output or standard error while a line is on the terminal.
+    """A replacement of sys.stdout or sys.stderr while a progress line is on the terminal.
 
-    It removes the line before anything else is printed. A process has only one replacement for each
-    of the two streams, because print() uses the stream without keeping it alive.
+    The replacement removes the line before anything else is printed. A process has one replacement
+    for each of the two streams and never deletes it, because print() uses the stream without
+    keeping it alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -233,7 +233,8 @@ def working(
                 _watch()
         yield work
     finally:
-        # A second Ctrl-C, or the time limit of a check, may stop this block after any call.
+        # A second Ctrl-C, or the time limit of a check, may stop this block after any of these
+        # calls.
         work.has_ended = True
         with _lock:
             _forget_ended()
@@ -379,7 +380,7 @@ class _Cell(_Screen):
 def _in_child() -> None:
     """Forget the work in progress and the thread that shows it.
 
-    A process calls this function when it has been forked, because it has neither of them.
+    A forked process calls this function, because it has neither this work nor this thread.
     """
     global _watcher, _grows
     _watcher = _grows = None

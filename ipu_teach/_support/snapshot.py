@@ -1,7 +1,7 @@
 """Record the state of all Python objects that functions and objects can reach, and restore it.
 
 A `Snapshot` records the attributes of objects and classes, the elements of containers, and the
-global variables, enclosing variables and default values of functions. It can say what has changed
+global variables, enclosing variables and default values of functions. It can list what has changed
 since then, and undo the changes. State inside objects of C code, such as a queue or an iterator, is
 not recorded.
 """
@@ -29,7 +29,7 @@ import numpy as np
 from ipu_teach._support.containers import builtin_type, elements, members
 from ipu_teach._support.own_code import is_users_module
 
-# The maximum number of visited objects, and of recorded elements of a container.
+# The maximum number of objects that are visited, and of elements that are recorded for a container.
 _LIMIT = 100_000
 _PLAIN = (str, bytes, int, float, complex, type(None), ModuleType)
 
@@ -40,14 +40,14 @@ Elements = list[object] | deque[object] | set[object] | bytearray
 
 
 class Snapshot:
-    """The state of the Python objects that the objects `roots` can reach.
+    """The state of all Python objects that can be reached from the objects in `roots`.
 
-    `roots` are pairs (name, object). The names of the objects inside are made from these names. A
-    numpy array of more than `largest_array` bytes is not recorded. After arrays of `most_bytes`
-    bytes in total, no further arrays are recorded.
+    `roots` are pairs (name, object). The objects that are reached get names that begin with these
+    names. A numpy array of more than `largest_array` bytes is not recorded. When the recorded
+    arrays have `most_bytes` bytes in total, no further arrays are recorded.
     """
 
-    # The names of objects in errors leave out these attributes.
+    # Error messages leave these attributes out of the names of objects.
     hidden_attributes: tuple[str, ...] = ()
 
     def __init__(
@@ -58,8 +58,8 @@ class Snapshot:
         self._records: list[_Record] = []
         # This dict keeps the objects alive, so that no id is reused.
         self._visited: dict[int, object] = {}
-        # Objects that are the fewest steps away are visited first. Otherwise the limit could be
-        # reached inside one large container before another object is visited.
+        # Objects are visited in the order of their distance from the roots. Otherwise, a large
+        # container could reach the limit before other objects near the roots are visited.
         values_to_visit = deque(roots)
         while values_to_visit and len(self._visited) < _LIMIT:
             name, value = values_to_visit.popleft()
@@ -78,7 +78,7 @@ class Snapshot:
                 record.restore()
 
     def visit(self, name: str, value: object) -> Iterable[Named]:
-        """Record the state of a value; return (name, object) for each object it refers to."""
+        """Record the state of a value; return (name, object) for each object that it refers to."""
         if isinstance(value, FunctionType):
             return self._function(value) if is_users_module(value.__module__) else ()
         if isinstance(value, MethodType):
@@ -101,9 +101,9 @@ class Snapshot:
         return inside
 
     def visit_object(self, name: str, value: object) -> list[Named]:
-        """Record the attributes of an object; return (name, attribute) for each, and its class."""
+        """Record an object's attributes; return (name, object) for each attribute and the class."""
         inside: list[Named] = []
-        with suppress(Exception):  # The object has no __dict__, or raises an error for it.
+        with suppress(Exception):  # The object may have no __dict__, or raise an error.
             inside += self._dict(name, vars(value), is_object=True)
         slots = _Slots(name, value)
         if slots.before:
@@ -142,8 +142,8 @@ class Snapshot:
     def _class(self, value: type) -> Iterable[Named]:
         """Record the attributes of a class.
 
-        Yield (name, object) for each of them and for the base classes. A property, class method or
-        static method is replaced by the function inside it.
+        Yield (name, object) for each attribute and each base class. For a property, class method or
+        static method, the object is the function inside it.
         """
         record = _Class(value)
         self._records.append(record)
@@ -152,7 +152,7 @@ class Snapshot:
         yield from (("", base) for base in value.__bases__)
 
     def _function(self, function: FunctionType) -> Iterable[Named]:
-        """Record the default values and the enclosing and global variables of a function.
+        """Record what a function uses from outside: default values, enclosing and global variables.
 
         Yield (name, value) for each of them.
         """
@@ -172,7 +172,7 @@ class Snapshot:
 
 
 class _Record:
-    """The base class of records. A record contains the state of an object at the snapshot."""
+    """The base class of records. A record stores the state of one object at the snapshot."""
 
     name: str
 
@@ -223,7 +223,7 @@ class _Dict(_Record):
         self.hidden = hidden
 
     def name_of(self, key: object) -> str:
-        """Return the name of a member for errors, such as `layer.weight` or `cache['x']`."""
+        """Return the name of a member in error messages, such as `layer.weight` or `cache['x']`."""
         if self.is_object:
             attribute = "" if key in self.hidden else str(key)
             return f"{self.name}.{attribute}".strip(".")
@@ -241,7 +241,7 @@ class _Dict(_Record):
 
 
 class _Class(_Record):
-    """A record of the attributes of a class, without special ones."""
+    """A record of the attributes of a class, except special ones such as `__module__`."""
 
     def __init__(self, value: type) -> None:
         self.value = value
@@ -255,7 +255,7 @@ class _Class(_Record):
         }
 
     def name_of(self, key: str) -> str:
-        """Return the name of an attribute for errors, such as `Counter.calls`."""
+        """Return the name of an attribute in error messages, such as `Counter.calls`."""
         return f"{self.value.__name__}.{key}"
 
     def changed(self) -> list[str]:
@@ -272,7 +272,7 @@ class _Class(_Record):
 
 
 class _Slots(_Record):
-    """A record of the attributes of an object that are stored in slots."""
+    """A record of those attributes of an object that are stored in slots."""
 
     def __init__(self, name: str, value: object) -> None:
         self.name = name
@@ -295,7 +295,7 @@ class _Slots(_Record):
         return current
 
     def name_of(self, key: tuple[type, str]) -> str:
-        """Return the name of an attribute for errors."""
+        """Return the name of an attribute in error messages."""
         return f"{self.name}.{key[1]}".strip(".")
 
     def changed(self) -> list[str]:
@@ -355,7 +355,7 @@ class _Variable(_Record):
 
 
 def _function_in(member: object) -> object:
-    """Return the function inside a property or method of a class; other members unchanged."""
+    """Return the function inside a property or method; return any other member unchanged."""
     if isinstance(member, (staticmethod, classmethod)):
         return member.__func__
     return member.fget if isinstance(member, property) else member

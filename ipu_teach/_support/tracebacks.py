@@ -1,8 +1,8 @@
-"""Shorten the tracebacks in a notebook: they show all code except the kit's.
+"""Shorten the tracebacks in a notebook by leaving out the frames of the kit's own code.
 
 A mistake is in a line of a cell, but it is often noticed deep inside the kit. The frames between
-the two do not help the learner. `%xmode Verbose` shows all frames, and so does `%debug`. A script
-prints complete tracebacks.
+these two places do not help the learner. The IPython commands `%xmode Verbose` and `%debug` still
+show all frames. A script prints complete tracebacks.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Compile a graph and its programs to one immutable `Compiled`.
 
-Compared with `tiny`, which runs a graph as it is, this package first freezes the graph into arrays
-and checks all of it before anything runs. Vertices of a codelet with fields of equal shapes become
-one group. The package traces the `compute()` of each codelet. If that is impossible, it translates
-the source of `compute()` to a loop over elements. Programs become numbered steps, and independent
-copies are merged.
+Unlike `tiny`, which runs a graph as it is, this package freezes the graph into arrays and checks
+all of it before anything runs. Vertices of one codelet whose fields have equal shapes form a group.
+The package traces the `compute()` of each group's codelet. If that is impossible, it translates the
+source of `compute()` to a loop over elements. Programs become trees of numbered steps, and
+independent copies are merged into one step.
 
-Both the trace and the translated source show what a codelet costs and which elements it defines.
+Both the trace and the translated source also show how many cycles a codelet takes, and which
+elements it writes.
 
 A `Compiled` never changes, and all higher packages use the same `Compiled`.
 """
@@ -36,10 +37,10 @@ __all__ = ["Compiled", "StepProgress", "compile_programs"]
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A checked, immutable program.
+    """The immutable result of compiling a graph and its programs.
 
-    `groups` maps the id of a compute set to its groups of vertices, and `steps[i]` is the step
-    whose number is i in a leaf of `programs`.
+    `groups` maps the id of each compute set to its groups of vertices. A leaf of `programs`
+    contains the number of a step, and `steps[i]` is the step with the number i.
     """
 
     graph: FrozenGraph
@@ -49,7 +50,8 @@ class Compiled:
     streams: dict[str, DataStream]
     host_accesses: dict[str, HostAccess]
     remote_buffers: dict[str, RemoteBuffer]
-    # A function that returns the counterpart in `graph` of a tensor that a learner created.
+    # A function that returns the counterpart, in the compiled graph, of a tensor that a learner
+    # created.
     image: Callable[[Tensor], Tensor] = lambda tensor: tensor
 
 
@@ -67,15 +69,15 @@ def compile_programs(
 ) -> Compiled:
     """Check a graph and programs, merge copies, group vertices and trace codelets.
 
-    Without `check_races`, a compute set with a race is compiled for the plain vertex loop, in which
-    the last vertex to write wins. Without `check_fit`, a field may be larger than a tile's memory.
-    Without `merge_copies`, each Copy is a separate step. `progress(step, total)` is called as the
-    work advances.
+    Without `check_races`, a compute set with a race is compiled for the plain vertex loop, where
+    the last vertex that writes an element determines its value. Without `check_fit`, a field may be
+    larger than a tile's memory. Without `merge_copies`, each Copy is a separate step.
+    `progress(step, total)` is called as the work advances.
 
     :raises CodeletError: if a codelet is wrong, or its compute() fails.
     :raises ControlProgramError: if a program is malformed.
 
-    The errors of `checks` are raised too.
+    The errors of the module `checks` are raised too.
     """
     graph = graph.get_top_level_graph()
     image = Compiled.image
@@ -121,7 +123,7 @@ def _groups(
 ) -> Iterator[tuple[int, tuple[Group, ...]]]:
     """Yield (id, groups) of each compute set.
 
-    `racing` maps the ids of compute sets to their races.
+    `racing` maps the id of each compute set with a race to a description of the race.
     """
     grouper = Grouper(graph)
     for cs in graph.compute_sets:

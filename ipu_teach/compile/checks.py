@@ -36,10 +36,10 @@ from ipu_teach.types import Array
 def check_graph(
     graph: FrozenGraph, *, refuse_races: bool = True, refuse_large: bool = True
 ) -> dict[int, str]:
-    """Run every check of the graph, in the order in which the errors help a learner most.
+    """Run every check of the graph, the most helpful ones first.
 
-    With `refuse_races` False, a race raises no error. The result then maps the id of each compute
-    set with a race to a description of the race. With `refuse_large` False, a field may be larger
+    If `refuse_races` is False, a race raises no error, and the result maps the id of each compute
+    set with a race to a description of the race. If `refuse_large` is False, a field may be larger
     than a tile's memory.
     """
     for compute_set, table in graph.tables():
@@ -61,10 +61,10 @@ def check_graph(
 
 
 def vertex_name(table: FrozenTable, row: int, field: str = "") -> str:
-    """Return the description of a vertex for errors.
+    """Return the description of a vertex in error messages.
 
-    It consists of the vertex's number in the compute set, the replica if there are several, its
-    codelet, `field` if it is not empty, and the tile.
+    It contains the vertex's number in the compute set, the replica if there are several, the
+    codelet, the name `field` if it is not empty, and the tile.
     """
     tile = table.tiles[row]
     tile_name = f"tile {tile}" if tile >= 0 else "no tile"
@@ -132,7 +132,7 @@ def check_variables_mapped(graph: FrozenGraph) -> None:
                 first_unmapped = (
                     f"the first of them is {graph.element(int(gap_begins[gaps_inside[0]]))}"
                 )
-            raise InvalidTileMappingError(f"""{subject} on no tile.
+            raise InvalidTileMappingError(f"""{subject} not mapped to any tile.
                 where: {first_unmapped}
                 line:  {in_words(variable.line)}
                 next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph,
@@ -147,7 +147,7 @@ def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> 
             f"{missing.size:,} of the {len(table):,} vertices" if len(table) > 1 else "The vertex"
         )
         raise InvalidTileMappingError(f"""{subject} of {table.codelet.__name__} in compute set
-            {compute_set.name!r} {"is" if missing.size == 1 else "are"} on no tile.
+            {compute_set.name!r} {"is" if missing.size == 1 else "are"} not mapped to any tile.
             where: {vertex_name(table, int(missing[0]))}
             line:  {in_words(table.line(int(missing[0])))}
             next:  graph.set_tile_mapping(vertex, tile).""")
@@ -195,13 +195,13 @@ def check_regions_fit(
             raise error
 
 
-Owners = list[tuple[FrozenTable, str]]  # An owner is a field of one of the compute set's tables.
+Owners = list[tuple[FrozenTable, str]]  # The fields that access bytes: (table, name of the field).
 
 
 def _sorted(
     intervals: Callable[[FrozenTable, str], Intervals], owners: Owners
 ) -> tuple[Array, Array, Array, Array]:
-    """Return (owner, row, start, stop): the byte intervals of all vertices, sorted by their start.
+    """Return (owner, row, start, stop): the byte intervals of all vertices, sorted by `start`.
 
     `owners` lists (table of vertices, field). `intervals(table, field)` returns the byte intervals
     that the table's vertices access through the field. In the result, `owner` is an index into
@@ -231,8 +231,8 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
     """Check that no field writes to a constant, or to bytes that another field or vertex accesses.
 
     A fast check compares merged intervals of many vertices. Only if it finds a possible conflict
-    are the intervals of each vertex compared. An InOut counts as one write, so a vertex may read
-    and write the same bytes through it.
+    are the intervals of each vertex compared. An InOut field counts as one write, so a vertex may
+    read and write the same bytes through this field.
 
     :raises GraphConnectionError: if a field writes to a constant.
     :raises ComputeSetRaceError: if two accesses conflict.
@@ -285,8 +285,8 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
 def _are_independent(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
     """Return True only if no write conflicts with another write, a read or a constant.
 
-    Two accesses conflict if they have a byte in common. Merged intervals of many vertices are
-    compared, so the check is fast, but the result may be False although there is no conflict.
+    Two accesses conflict if they have a byte in common. The check is fast, because it compares
+    merged intervals of many vertices. But its result may also be False if there is no conflict.
     """
     _, _, start, stop = _sorted(graph.touched, writes)
     if (stop - start).sum() != sum(graph.connected_bytes(*owner) for owner in writes) or np.any(
@@ -330,8 +330,8 @@ def _race(
 ) -> ComputeSetRaceError:
     """Return the error for two vertices that access the same byte in a compute set.
 
-    `byte` is the address of the byte, and `accesses` are the two accesses. The first access is a
-    write. `second_access` is the kind of the second access: "read" or "write".
+    `byte` is the address of the byte. `accesses` are the two accesses, the first of which is a
+    write. `second_access` is "read" or "write", the kind of the second one.
     """
     ((table_a, field_a), row_a), ((table_b, field_b), row_b) = accesses
     name_a = vertex_name(table_a, row_a, field_a)
@@ -388,7 +388,7 @@ def _check_aliases(
 def check_program(graph: FrozenGraph, program: Program) -> None:
     """Check every Copy in a program.
 
-    A Copy may not write to a constant, write an element twice, or write to an element that it
+    A Copy must not write to a constant, write an element twice, or write an element that it also
     reads.
     """
     if isinstance(program, Copy):

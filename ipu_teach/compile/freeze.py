@@ -1,8 +1,8 @@
 """Freeze a graph into immutable arrays: vertex tables, byte intervals and the tile map.
 
-Later passes (checks, exchange, schedule, kernels) are array arithmetic on these arrays. Addresses
-are bytes in the graph's one flat memory, so the length of an interval is the number of bytes that a
-copy of it transfers.
+Later passes (checks, exchange, schedule, kernels) only do arithmetic with these arrays. The graph
+has one flat memory, and addresses count its bytes. So the length of an interval is the number of
+bytes that a copy of the interval transfers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Half-open byte intervals [start, stop), each with the table row of its vertex."""
+    """Half-open byte intervals [start, stop), each with the row of its vertex in the table."""
 
     row: Array
     start: Array
@@ -45,16 +45,16 @@ class Intervals:
 
 @dataclass(frozen=True, eq=False)
 class FrozenTable:
-    """The vertices of one codelet in one compute set, as columns with one row per vertex.
+    """A table of the vertices of one codelet in one compute set, with one row per vertex.
 
-    * `offsets`, `layouts`: arrays by field name, with the offset (in elements) and the layout
-      number of each vertex's region. State fields are included: each vertex has hidden memory for
-      them.
+    * `offsets`, `layouts`: arrays keyed by field name. They contain the offset (in elements) and
+      the layout number of each vertex's region. State fields are included, because each vertex has
+      hidden memory for them.
     * `tiles`: the tile of each vertex.
     * `order`: the number of each vertex in its compute set.
-    * `estimates`: the cycles that were set for each vertex, or -1.
-    * `added`, `placed`: (first row, row after the last, source line) of the calls that added the
-      vertices, and of the calls that mapped them to tiles.
+    * `estimates`: the cycles that the learner set for each vertex, or -1 for none.
+    * `added`: (first row, row after the last, source line) of each call that added vertices.
+    * `placed`: the same for each call that mapped vertices to tiles.
     """
 
     compute_set: int
@@ -99,9 +99,9 @@ class FrozenComputeSet:
 def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, Array]:
     """Return (missing, lengths, values) of the state field `name`.
 
-    `missing` contains, for each vertex, whether the field has no value. `lengths` is the length of
-    the field in each vertex. `values` contains the values of all vertices, one after the other. A
-    Vector with a size but no value is filled with the poison value of unwritten memory.
+    `missing` is True for each vertex whose field has no value. `lengths` is the length of the field
+    in each vertex. `values` contains the values of all vertices, one after the other. A Vector with
+    a size but no value is filled with the poison value of unwritten memory.
     """
     values = table.state_values[name]
     if not field.depth:
@@ -144,7 +144,7 @@ def numbers_in(ids: Array) -> list[int]:
 
 
 class FrozenGraph:
-    """An immutable snapshot of a graph at compile time."""
+    """An immutable snapshot of a graph, taken when it is compiled."""
 
     def __init__(self, graph: Graph) -> None:
         self.target: Target = graph.target
@@ -168,7 +168,7 @@ class FrozenGraph:
         self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)
         self.tile_map = self._tile_map(graph, state_pieces)
         self._starts = [v.start for v in self.variables]
-        # A cache by table and field, because every analysis needs the same values.
+        # Caches keyed by table and field, because every analysis needs the same values.
         self._stretches: dict[tuple[FrozenTable, str], Array] = {}
         self._touched: dict[tuple[FrozenTable, str], Intervals] = {}
 
@@ -186,7 +186,7 @@ class FrozenGraph:
         return TileMap(tile_map.start[:inside], tile_map.tile[:inside])
 
     def _freeze_table(self, table: VertexTable, state_pieces: list[Array]) -> FrozenTable:
-        """Return the frozen table, and append its state's (start, stop, tile) to `state_pieces`."""
+        """Return the frozen table; append (start, stop, tile) of its state to `state_pieces`."""
         num_vertices = len(table)
         offsets = {length: np.array(column, np.int64) for length, column in table.offsets.items()}
         layouts = {length: np.array(column, np.int32) for length, column in table.layouts.items()}
@@ -258,7 +258,7 @@ class FrozenGraph:
 
     @cached_property
     def _used_layouts(self) -> set[int]:
-        """The numbers of all layouts that a field of some vertex has."""
+        """The numbers of the layouts that the fields of at least one vertex use."""
         return {
             number
             for _, table in self.tables()
@@ -268,10 +268,11 @@ class FrozenGraph:
 
     @cached_property
     def _runs(self) -> tuple[Array, Array, Array]:
-        """The runs of elements in every layout that a field uses: (pointers, starts, lengths).
+        """The contiguous runs of elements in every layout that a field uses: three arrays.
 
-        A run is contiguous. The runs of layout i have the indices from `pointers[i]` to before
-        `pointers[i + 1]`. Their starts are relative to the first element of the layout.
+        The arrays are (pointers, starts, lengths). The runs of layout i have the indices from
+        `pointers[i]` to before `pointers[i + 1]`. Their starts are relative to the first element of
+        the layout.
         """
         used_layouts = sorted(self._used_layouts)
         runs = touched_runs([self.layouts[number] for number in used_layouts])
@@ -302,7 +303,7 @@ class FrozenGraph:
         return self._intervals(table, field, rows, rows)
 
     def touched(self, table: FrozenTable, field: str) -> Intervals:
-        """Return the merged byte intervals that the vertices access through `field`.
+        """Return the byte intervals that the vertices of `table` access through `field`, merged.
 
         The intervals of all vertices in a stretch (see `stretches`) are merged. The attribute `row`
         of the result is the first row of the stretch.
@@ -335,9 +336,9 @@ class FrozenGraph:
 
         A stretch is a series of consecutive vertices on one tile whose regions have the same
         layout. Each contiguous run of elements in a region starts inside or at the end of the same
-        run in the previous region. So the runs of all regions in a stretch merge into one larger
-        run for each run of the layout, and a few intervals per tile represent the regions of a
-        million vertices.
+        run in the previous region. So for each run of the layout, the runs of all regions in a
+        stretch merge into one larger run. In this way, a few intervals per tile can represent the
+        regions of a million vertices.
         """
         if (table, field) not in self._stretches:
             layout = table.layouts[field]
@@ -386,11 +387,11 @@ class FrozenGraph:
 
     @cached_property
     def _lists(self) -> tuple[Array, Array]:
-        """The element positions of all layouts without strides, as (starts, positions).
+        """The element positions in all layouts that store a list of positions: (starts, positions).
 
-        Such a layout has a list of its elements' positions. `positions` contains these lists, one
-        after another. `starts` is the index in `positions` at which the list of each layout begins,
-        or -1 for a layout that has strides or is not used by a field.
+        A layout without strides stores such a list. `positions` contains all lists, one after
+        another. `starts` is the index in `positions` at which the list of each layout begins, or -1
+        for a layout that has strides or is not used by a field.
         """
         positions_by_layout = {
             number: layout.positions.reshape(-1)
@@ -406,7 +407,7 @@ class FrozenGraph:
         return list_starts, np.concatenate([np.zeros(0, np.int64), *positions_by_layout.values()])
 
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
-        """Return `of(layout)` for each of the layouts with the given numbers, as int64[numbers].
+        """Return `of(layout)` for each layout number in `numbers`, as int64[numbers].
 
         `of` is called once for each distinct layout.
         """
@@ -416,9 +417,9 @@ class FrozenGraph:
         return values[numbers] if len(distinct) != 1 else np.full(len(numbers), values[distinct[0]])
 
     def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
-        """Return the byte intervals that the rows first[i] to last[i] access, for all i.
+        """Return the byte intervals that the vertices first[i] to last[i] access, for all i.
 
-        A row is the row of a vertex in `table`. The rows first[i] to last[i] form a stretch (see
+        A row is the row of a vertex in `table`. For each i, these rows form a stretch (see
         `stretches`), so each contiguous run of their common layout is one interval.
         """
         pointers, run_starts, run_lengths = self._runs

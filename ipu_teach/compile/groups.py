@@ -20,12 +20,12 @@ from ipu_teach.graph.tile_map import order_of
 from ipu_teach.graph.vertex import Vertex, workers
 from ipu_teach.types import Array
 
-MOST_WORKERS = 64  # A scalar loop stores a set of workers as the bits of one integer.
+MOST_WORKERS = 64  # The bits of one integer, which stores a set of workers in a scalar loop.
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Vertices of one table whose regions have equal shapes, with their common trace.
+    """Vertices of one table that have a common trace, because their regions have equal shapes.
 
     `rows` are the rows of the vertices in the table. For a MultiVertex, `workers` contains (id,
     trace) of each worker in the order in which the workers run, and `trace` is their merged trace
@@ -39,22 +39,22 @@ class Group:
     trace: Trace
     workers: tuple[tuple[int, Trace], ...] = ()
     estimator: Estimator | None = None
-    # The loop translated from the source of a codelet that cannot be traced, or the reason why it
-    # cannot be translated.
+    # If the codelet cannot be traced: the loop into which its source is translated, or the reason
+    # why its source cannot be translated.
     scalar: ScalarCode | None = None
     no_scalar: str = ""
 
-    # A description of the race, if vertices of the compute set race, or else "". If they race, the
-    # vertices run one after the other.
+    # A description of the race between vertices of the compute set, or "" if there is none. If
+    # there is a race, the vertices run one after the other.
     race: str = ""
 
     @property
     def unbatched(self) -> str:
         """The reason why these vertices do not run as one batch, or "" if they do.
 
-        The reason is that compute() prints, that its trace stopped, or that vertices race. If the
-        trace stopped and the vertices run in the plain vertex loop, the reason why there is no
-        scalar loop follows.
+        A possible reason is that compute() prints, that its trace stopped, or that vertices race.
+        If the trace stopped and the vertices run in the plain vertex loop, the text also says why
+        there is no scalar loop.
         """
         if self.is_bulk:
             return ""
@@ -65,31 +65,32 @@ class Group:
 
     @property
     def uncompiled(self) -> str:
-        """The first code, with its line, for which numba would compute other bits, or "".
+        """The first piece of code for which numba would compute other bits, with its line, or "".
 
-        The attribute is also "" if the vertices do not run as a scalar loop.
+        The text is also "" if the vertices do not run as a scalar loop.
         """
         return self.scalar.uncompiled if self.scalar is not None and self.way == "scalar" else ""
 
     @property
     def is_bulk(self) -> bool:
-        """Whether one call of compute() handles all vertices, as for a `RegisterVertex`.
+        """Whether one call of compute() handles all vertices, as it does for a `RegisterVertex`.
 
-        Such a codelet needs no trace.
+        A codelet of this kind needs no trace.
         """
         return issubclass(self.table.codelet, RegisterVertex)
 
     @property
     def traces(self) -> list[Trace]:
-        """The list of traces that run: one for each worker of a MultiVertex, or a single trace."""
+        """The traces that run: one for each worker of a MultiVertex, else a single one."""
         return [trace for _, trace in self.workers] or [self.trace]
 
     @property
     def way(self) -> str:
-        """The way in which the vertices run: "batch", "scalar" or "loop".
+        """How the vertices run: "batch", "scalar" or "loop".
 
-        "batch" runs all vertices together in array calls, "scalar" is a translated loop over the
-        elements of each vertex, and "loop" is plain Python.
+        "batch" runs all vertices together in calls for whole arrays. "scalar" runs the loop over
+        elements into which the source was translated, vertex by vertex. "loop" calls the learner's
+        compute() for each vertex.
         """
         in_order = bool(self.race or self.trace.prints)
         if self.is_bulk or not (in_order or self.trace.stopped):
@@ -103,7 +104,7 @@ def renumbered(numbers: Array) -> Array:
     The values are non-negative integers.
     """
     largest = int(numbers.max(initial=0))
-    if largest > 8 * len(numbers):  # A look-up table of all values would be larger than the array.
+    if largest > 8 * len(numbers):  # A look-up table would be much larger than the array.
         return np.unique(numbers, return_inverse=True)[1].reshape(-1)
     present = np.zeros(largest + 1, np.int64)
     present[numbers] = 1
@@ -113,7 +114,7 @@ def renumbered(numbers: Array) -> Array:
 class Grouper:
     """Divides tables into groups.
 
-    Each codelet is traced once for each set of shapes, however many compute sets use it.
+    A codelet is traced once for each combination of shapes, even if many compute sets use it.
     """
 
     def __init__(self, graph: FrozenGraph) -> None:
@@ -139,7 +140,8 @@ class Grouper:
         key: Array = np.zeros(len(table), np.int64)
         for layouts in table.layouts.values():
             shapes = self._shape_of_layout[layouts]
-            # A shape that all vertices have does not divide them into groups.
+            # If all vertices have the same shape for this field, the field does not divide them
+            # into groups.
             if np.any(shapes != shapes[0]):
                 # The keys are renumbered after each field, so that they stay small enough for
                 # int64.
@@ -153,7 +155,7 @@ class Grouper:
     def _group(self, table: FrozenTable, rows: Array) -> Group:
         """Return the group of the vertices in these rows.
 
-        Their codelet is traced if no earlier group had the same codelet and the same shapes.
+        The codelet is traced here if no earlier group had the same codelet and the same shapes.
         """
         row = int(rows[0])
         shapes: dict[str, RegionShape] = {}
@@ -209,9 +211,9 @@ def _traces(
 
 
 def with_workers(group: Group, num_workers: int) -> Group:
-    """Return `group` for a tile with `num_workers` workers.
+    """Return `group` as it would be on tiles with `num_workers` workers.
 
-    The vertices of a MultiVertex divide their work among these workers.
+    Only the group of a MultiVertex changes, whose workers divide the work of a vertex.
     """
     if not group.workers:
         return group

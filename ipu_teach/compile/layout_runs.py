@@ -1,8 +1,9 @@
 """The contiguous runs of elements in many layouts at once, as arrays.
 
-A run is a series of elements that are adjacent in memory. A connection between a vertex field and
-irregular tensor elements has a layout of its own, so a graph can have as many layouts as vertices.
-A loop over layouts would then be slow. Instead, these functions process all layouts together.
+A run is a series of elements that are adjacent in memory. If vertex fields are connected to
+irregular tensor elements, each connection has its own layout. So a graph can have as many layouts
+as vertices. A loop over layouts would then be slow. Instead, these functions process all layouts
+together.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Runs:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The regions of several layouts, in order, as columns with one row per region.
+    """A table of the regions in several layouts, in order, with one row per region.
 
     A region is one item of a list field's layout, or the complete layout of any other field.
     `owner` is the index of the layout that contains the region. `offset` is the start of the
@@ -71,8 +72,8 @@ def parts_of(layouts: Iterable[Layout | ListLayout]) -> Parts:
 def touched_runs(layouts: Sequence[Layout | ListLayout]) -> Runs:
     """Return the contiguous runs of elements that each layout covers.
 
-    If a layout has several regions, the runs of the first region are followed by those of the next.
-    In each region, every element is in only one run, and the runs ascend.
+    If a layout has several regions, the runs of the first region come first, then the runs of the
+    second, and so on. In each region, every element is in only one run, and the runs ascend.
     """
     parts = parts_of(layouts)
     runs = _runs(
@@ -90,9 +91,9 @@ def touched_runs(layouts: Sequence[Layout | ListLayout]) -> Runs:
 
 
 def ordered_runs(layouts: Sequence[Layout]) -> Runs:
-    """Return the contiguous runs of elements in each layout, in the order of its view.
+    """Return the contiguous runs of elements in each layout, in the order of the layout's elements.
 
-    An element that the view repeats counts only at its first position.
+    If a layout contains an element several times, only the first occurrence counts.
     """
     return _runs(
         layouts,
@@ -103,9 +104,9 @@ def ordered_runs(layouts: Sequence[Layout]) -> Runs:
 
 
 def pointers_of(counts: Array) -> Array:
-    """Return the start of each of several consecutive groups, and the end of the last group.
+    """Return where each of several consecutive groups starts, and where the last group ends.
 
-    `counts` are the sizes of the groups, so the result is one number longer.
+    `counts` has the sizes of the groups. The result has one number more than `counts`.
     """
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 

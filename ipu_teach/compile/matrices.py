@@ -1,6 +1,6 @@
 """Messages about unsuitable matrices in calls of np.linalg.
 
-The messages explain why numpy refuses a matrix, or report a fault that numpy ignores.
+A message explains why numpy refuses a matrix, or warns of a fault in a matrix that numpy accepts.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ NOTED = _Noted()
 _WARNED: WeakKeyDictionary[type[Vertex], set[str]] = WeakKeyDictionary()
 
 
-# The largest difference of two mirrored numbers in a symmetric matrix, relative to the diagonal.
-# Rounding errors are smaller.
+# The largest difference between elements [i, j] and [j, i] of a symmetric matrix, relative to the
+# diagonal. Rounding errors are smaller than this limit.
 ASYMMETRY = 0.01
 
 
@@ -45,7 +45,7 @@ def is_unsuitable(name: str, matrices: Array) -> Array:
     """Return which elements of the matrices are unsuitable for the function `name` of np.linalg.
 
     The result is a bool array of the shape of `matrices`. An element is unsuitable if it is NaN.
-    For cholesky, it is also unsuitable if it differs from the mirrored element by more than
+    For cholesky, element [i, j] is also unsuitable if it differs from element [j, i] by more than
     `ASYMMETRY`, relative to the diagonal.
     """
     wide = np.asarray(matrices, np.float64)
@@ -61,7 +61,7 @@ def is_unsuitable(name: str, matrices: Array) -> Array:
 
 
 def _fault(name: str, matrix: Array) -> tuple[str, str]:
-    """Return (which element makes a matrix unsuitable, the next step for the learner).
+    """Return (a description of the first unsuitable element, the next step for the learner).
 
     `name` is the name of the function of np.linalg to which the matrix is passed.
     """
@@ -101,8 +101,8 @@ def call_noting(f: Callable[..., Result], line: str, *args: Array) -> Result:
 def warn_of_noted(codelet: type[Vertex], vertex_name: Callable[[], str]) -> None:
     """Show a warning for each message in `NOTED`, and remove the messages.
 
-    A warning is shown only once for each line of a codelet. `vertex_name` returns the name of the
-    vertex.
+    For each line of a codelet, only one warning is ever shown. `vertex_name` returns the name of
+    the vertex.
     """
     for fault, advice, line in NOTED.faults:
         warned = _WARNED.setdefault(codelet, set())
@@ -114,7 +114,7 @@ def warn_of_noted(codelet: type[Vertex], vertex_name: Callable[[], str]) -> None
 
 
 def matrix_fault(error: BaseException, advice: str) -> tuple[str, str]:
-    """Return (why a function of np.linalg has failed for its matrix, the next step).
+    """Return (why a function of np.linalg refused its matrix, the next step).
 
     The result is ("", `advice`) if the matrix is unknown or not square.
     """

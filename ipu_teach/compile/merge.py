@@ -4,21 +4,21 @@ Consecutive copies of one Sequence form a group. A copy starts a new group if it
 copy in the current group: if either copy writes bytes that the other reads or writes. So the order
 in which a program lists its copies affects the cost, but never the values.
 
-All copies of a group are of the same kind:
+All copies of a group are of the same kind. These kinds are distinguished:
 
-- Copies within an IPU, and copies between IPUs. In one step with a copy between IPUs, a copy within
-  one IPU would make all IPUs wait. A copy whose tensors are on several IPUs counts as between IPUs,
-  even if no byte is copied to another IPU.
+- Copies within an IPU, and copies between IPUs. If they were merged, a copy within one IPU would
+  make all IPUs wait. A copy whose tensors are on several IPUs counts as between IPUs, even if no
+  byte is copied to another IPU.
 - Copies from remote buffers, and copies to them. Two copies to one buffer are never merged, because
   they may write the same row.
-- Copies on I/O tiles only, on compute tiles only, and between the two kinds of tiles. In one step,
-  one kind would make the other wait.
+- Copies on I/O tiles only, on compute tiles only, and between the two kinds of tiles. If they were
+  merged, one kind would make the other wait.
 
-Any other program ends the group.
+Any program that is not a copy ends the group.
 
-The superstep of a compute set absorbs copies from the group that follows the compute set directly.
-It absorbs copies within an IPU that conflict neither with this compute set nor with the compute set
-after the copies. The data of absorbed copies are exchanged before the compute phase.
+The superstep of a compute set absorbs some copies of the group that follows it directly: those
+within an IPU that conflict neither with this compute set nor with the compute set after the copies.
+The data of absorbed copies is exchanged before the compute phase.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from ipu_teach.types import Array
 # the indices from pointers[i] to before pointers[i + 1].
 Pieces = tuple[Array, Array, Array]
 Extent = tuple[Array, Array]  # The byte intervals of one tensor: (starts, stops).
-# The kinds of copies. Copies between tiles have a distance, and copies with a remote buffer have a
-# direction. Only copies of the same kind are merged.
+# The kinds of copies; only copies of the same kind are merged. Copies between tiles are
+# distinguished by their distance, and copies with a remote buffer by their direction.
 WITHIN_AN_IPU = "within"
 BETWEEN_IPUS = "between"
 LOAD = "load"
@@ -84,12 +84,12 @@ class _Merger:
         self.graph = graph
         self.steps = steps
         self.kept: list[Step] = []
-        # The key has the indices of the old steps that a new step merges. The value is the index of
-        # the new step in `kept`.
+        # Maps the indices of the old steps that a new step merges to the index of the new step in
+        # `kept`.
         self._numbers: dict[tuple[int, ...], int] = {}
-        # For each compute set, by the number of its step: (bytes read, bytes written).
+        # Maps the number of each compute set's step to (bytes read, bytes written).
         self._bytes: dict[int, tuple[Extent, ...]] = {}
-        # A number that identifies each remote buffer, by the buffer's handle.
+        # Maps the handle of each remote buffer to a number that identifies the buffer.
         self._buffers: dict[str, int] = {}
 
     def node(self, node: Node) -> Node:
@@ -123,8 +123,7 @@ class _Merger:
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
         """Yield the nodes of a Sequence, with one node for each group of independent copies."""
-        # This list contains the compute set before the copies if it can absorb them. Otherwise it
-        # is empty.
+        # The compute set before the copies, if it can absorb copies; otherwise the list is empty.
         absorbing: list[Node] = []
         num_visited = 0
         for copy_kind, nodes in groupby(children, self._kind):
@@ -183,7 +182,7 @@ class _Merger:
         return conflicts
 
     def _merged_node(self, members: list[Node]) -> Node:
-        """Return a node that merges several copies, or a compute set and the copies it absorbs."""
+        """Return the node that merges several copies, or a compute set with absorbed copies."""
         first_node = members[0]
         step_number = self._number(tuple(member.step for member in members))
         if len(members) == 1:
@@ -196,10 +195,7 @@ class _Merger:
         return Node(first_node.kind, name, copies, step=step_number)
 
     def _touched(self, node: Node) -> tuple[Extent, ...]:
-        """Return (bytes read, bytes written) by a node's compute set.
-
-        The result is () if the node has no compute set.
-        """
+        """Return (bytes read, bytes written) by a node's compute set, or () if it has none."""
         compute_step = self.steps[node.step] if node.step >= 0 else None
         if not isinstance(compute_step, ExecuteStep):
             return ()
@@ -223,9 +219,9 @@ class _Merger:
         )
 
     def _tile_kind(self, tiles: Array) -> str:
-        """Return the part of a copy's kind that says whether `tiles` are I/O tiles.
+        """Return the ending of a copy's kind: whether `tiles` are I/O tiles.
 
-        The result is "" if no tile is an I/O tile, " of I/O tiles" if all are I/O tiles, and " of
+        The ending is "" if none of the tiles is an I/O tile, " of I/O tiles" if all are, and " of
         both" otherwise.
         """
         target = self.graph.target
@@ -253,7 +249,7 @@ class _Merger:
         if remote and not target.io_tiles or target.num_sets == 1:
             return kind
         by_replica: list[Sequence[Tensor]] = [tensors]
-        # If the first axis of the tensors is the replica, examine the tensors of each replica
+        # If the first axis of the tensors is the replica, look at the tensors of each replica
         # separately.
         if all(tensor.shape[:1] == (self.graph.replicas,) for tensor in tensors):
             by_replica = [
@@ -296,9 +292,9 @@ def _pieces(extents: Sequence[Extent]) -> Pieces:
 
 
 def _overlaps(pieces: Pieces, start: Array, stop: Array) -> Array:
-    """Return whether each tensor in `pieces` overlaps an interval [start, stop): bool[tensors].
+    """Return, for each tensor in `pieces`, whether it overlaps an interval: bool[tensors].
 
-    The intervals [start, stop) must be disjoint and in ascending order.
+    The intervals are [start[i], stop[i]). They must be disjoint and in ascending order.
     """
     pointers, piece_starts, piece_stops = pieces
     hits_before = np.cumsum(
@@ -310,7 +306,7 @@ def _overlaps(pieces: Pieces, start: Array, stop: Array) -> Array:
 
 
 def _independent(read: Pieces, written: Pieces, first_copy: int, end_copy: int) -> int:
-    """Return how many consecutive copies, beginning with copy number `first_copy`, are independent.
+    """Return how many consecutive copies, from copy number `first_copy` on, are independent.
 
     Only copies before number `end_copy` count. The result is found by an exponential search.
     """

@@ -22,8 +22,8 @@ from ipu_teach.types import Array
 class ExecuteStep:
     """Run compute set number `compute_set`.
 
-    The step writes to the tensor `out`, if there is one, whether `compute()` of all vertices
-    returned true. `copies` are the copies that run in the same superstep.
+    If there is a tensor `out`, the step writes to it whether `compute()` returned a true value for
+    all vertices. `copies` are the copies that run in the same superstep.
     """
 
     compute_set: int
@@ -42,7 +42,7 @@ class CopyStep:
 
 @dataclass(frozen=True, eq=False)
 class RemoteCopyStep:
-    """Copy rows between `tensor` and a remote buffer: into the buffer if `store` is True.
+    """Copy rows from `tensor` to a remote buffer if `store` is True, otherwise back.
 
     The tensor `offset` contains the row numbers. If `offset` is None, the step copies row 0.
     """
@@ -67,13 +67,14 @@ class MergedStep:
 
 @dataclass(frozen=True, eq=False)
 class AbortStep:
-    """Stop the run with `message`, unless there is a `predicate` and it is zero."""
+    """Stop the run with `message`, unless there is a tensor `predicate` whose value is zero."""
 
     message: str
     predicate: Tensor | None = None
 
 
-# Programs of these classes are immutable and complete, so the program itself is the step.
+# For programs of these classes, the program itself is the step, because it is immutable and
+# complete.
 PrintStep = p.PrintTensor
 UndefStep = p.WriteUndef
 SyncStep = p.Sync
@@ -92,14 +93,14 @@ Step = (
     | EqualStep
 )
 
-# A side is one of the objects that a step reads or writes. A stream is not in tile memory.
+# One of the objects that a step reads or writes. Of these, a stream is not in tile memory.
 Side = Tensor | DataStream | None
 
 
 def parts(step: Step) -> tuple[Step, ...]:
-    """Return the steps that were merged into a step, with the compute set first.
+    """Return the steps that were merged into a step; a compute set comes first.
 
-    The result for any other step is (step,).
+    If nothing was merged into the step, the result is (step,).
     """
     if isinstance(step, MergedStep):
         return step.copies
@@ -109,7 +110,7 @@ def parts(step: Step) -> tuple[Step, ...]:
 
 
 def copies(step: Step) -> tuple[CopyStep, ...]:
-    """Return the copies in a step whose two sides are tensors or streams, or () if there are none.
+    """Return the copies in a step between tensors and streams; () if there are none.
 
     They are the step itself, or copies that were merged into the step.
     """
@@ -117,7 +118,7 @@ def copies(step: Step) -> tuple[CopyStep, ...]:
 
 
 def remote(step: Step) -> tuple[RemoteCopyStep, ...]:
-    """Return the copies in a step to and from remote buffers, or () if there are none.
+    """Return the copies in a step from and to remote buffers; () if there are none.
 
     They are the step itself, or copies that were merged into the step.
     """
@@ -170,12 +171,13 @@ class Node:
 
     * `kind`: the class name of the program
     * `name`: the title of the program in reports
-    * `children`: the nodes of the inner programs. The children of a leaf are the copies that it
-      merges; they have no steps and no children
+    * `children`: the nodes of the inner programs. The children of a leaf represent the copies that
+      were merged into it; they have no step and no children
     * `count`: the number of iterations of a Repeat, and 1 for all other nodes
     * `step`: the number of a leaf's step, and -1 for all other nodes
     * `predicate`: the tensor that If, Switch or a while loop reads to decide
-    * `cases`: the values of a Switch, in the order of its children; the last child is the default
+    * `cases`: the values that a Switch distinguishes, in the order of its children, without the
+      last child, which is the default
     * `checked`: whether a Switch without a default raises an error for any other value
     """
 
@@ -190,12 +192,12 @@ class Node:
 
     @cached_property
     def length(self) -> int:
-        """The number of steps in one execution of the node, or -1 if the number depends on data."""
+        """The number of steps in one execution of the node, or -1 if that depends on data."""
         inside = [child.length for child in self.children] if self.step < 0 else [1]
         return -1 if self.predicate is not None or -1 in inside else self.count * sum(inside)
 
     def leaf_at(self, number: int) -> Node:
-        """Return the leaf that runs as step `number` of one execution, counted from 0.
+        """Return the leaf that runs as step `number` in one execution of this node, counted from 0.
 
         The number of steps must not depend on data.
         """
@@ -229,7 +231,7 @@ class Node:
 class ProgramFreezer:
     """Converts programs to trees of nodes.
 
-    A program that occurs in several places becomes a single step.
+    A program that occurs several times becomes a single step.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -290,7 +292,7 @@ class ProgramFreezer:
 
     @staticmethod
     def _leaf(program: p.Program) -> Step | None:
-        """Return the step that a program does, or None if it only contains other programs."""
+        """Return the step that a program executes; None if it only contains other programs."""
         match program:
             case p.Execute():
                 return ExecuteStep(program.compute_set.id, program.out)
@@ -333,9 +335,9 @@ class ProgramFreezer:
             )
 
     def _step(self, program: p.Program, step: Step) -> int:
-        """Return the number of a program's `step`, and add the step if it is new."""
-        # Two executions of a compute set are the same step. Other programs are distinguished by
-        # their identity.
+        """Return the number of `step`, the step of a program; a new step is added to the list."""
+        # Two Execute programs of one compute set are the same step. Other programs are the same
+        # step only if they are the same object.
         key = (
             ("execute", program.compute_set.id, id(program.out))
             if isinstance(program, p.Execute)
@@ -360,7 +362,7 @@ def _copy(program: p.Copy) -> Step:
 
 
 def _title(program: p.Program, description: str) -> str:
-    """Return the title of a control program: its name if it has one, and `description`."""
+    """Return the title of a control program: its name, if it has one, with `description`."""
     return f"{program.name}: {description}" if program.name else description
 
 

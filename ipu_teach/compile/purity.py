@@ -1,9 +1,9 @@
 """Find out whether compute() uses more than its fields.
 
-Examples are random numbers, clocks, and lists and variables that all vertices can change. A trace
-runs compute() once for all vertices, so a random number would be the same for each vertex and in
-every run, and a list would grow only once. If compute() uses such an object, the trace stops, its
-side effects are undone, and the vertices run one by one.
+Examples are random numbers, clocks, and lists or variables that all vertices can change. A trace
+runs compute() once for all vertices. So a random number would be the same for each vertex and in
+every run, and a list would grow only once. If compute() uses such an object, the trace stops, the
+side effects of the trace are undone, and the vertices run one by one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ipu_teach._support.own_code import is_own_module
 from ipu_teach._support.snapshot import Snapshot
 from ipu_teach.compile.trace import TraceStopped, Value
 
-# An array of more bytes than LARGEST_COPY is not copied. After MOST_COPIED bytes in total, no
-# further array is copied. Arrays that are not copied are assumed to be tables that compute() only
-# reads.
+# An array of more than LARGEST_COPY bytes is not copied, and no further array is copied when the
+# copies have MOST_COPIED bytes in total. The other arrays are assumed to be tables that compute()
+# only reads.
 LARGEST_COPY = 1 << 20
 MOST_COPIED = 1 << 24
 _DRAWING = (random, secrets, np.random)
@@ -39,10 +39,10 @@ SLEEPS = "time.sleep() is called, for every vertex"
 
 
 class _Stopping:
-    """A replacement for a module or a generator that returns a different value at every use.
+    """A replacement for a module or object that returns something different at every use.
 
-    Any use of the replacement stops the trace. `fault` and `next_step` are texts of the error for a
-    codelet that uses the original where that is not allowed.
+    Any use of the replacement stops the trace. `fault` and `next_step` are texts for the error
+    about a codelet that uses the original where that is not allowed.
     """
 
     def __init__(self, reason: str, fault: str = "", next_step: str = "") -> None:
@@ -93,9 +93,9 @@ def stopping(value: object) -> _Stopping | None:
 def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
     """Return `RANDOM` or `CLOCK` if `compute` uses a random number generator or a clock.
 
-    Return None if it uses neither. time.sleep() is not a use of a clock. The learner's functions
-    that `compute` calls by name are examined, too. No code runs, so a branch that is never taken
-    counts too.
+    Return None if it uses neither. The function time.sleep() does not count as a clock. The
+    learner's functions that `compute` calls by name are also examined. No code runs, so a use in a
+    branch that is never taken also counts.
     """
     waiting = [compute]
     known = {compute}
@@ -117,7 +117,7 @@ def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
 def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
     """Yield the values that a function loads from outside.
 
-    They are globals, variables of outer functions, class attributes of its vertex that are not
+    These values are globals, variables of outer functions, attributes of `owner` that are not
     fields, and `np.random`. `owner` is the class of the vertex.
     """
     outer_variables = enclosed(function)
@@ -144,10 +144,10 @@ def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
 
 
 class Purity:
-    """A check that `compute` has no side effects on objects from outside.
+    """Finds out whether `compute` has side effects on objects from outside, and undoes them.
 
     Before the trace, it takes a snapshot of the objects that `compute` can reach, without large
-    arrays. The snapshot shows which of them have changed, and is used to restore them.
+    arrays. The snapshot shows which objects have changed, and is used to restore them.
     """
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
@@ -157,7 +157,7 @@ class Purity:
         uses_outside = False
         waiting = [compute]
         known = {compute}
-        while waiting:  # The loop visits compute() and the functions that it calls by name.
+        while waiting:  # Visit compute() and the functions that it calls by name.
             function = waiting.pop()
             self.rebinds = self.rebinds or next(
                 _rebound(function.__code__, function.__code__.co_freevars), ""
@@ -201,10 +201,7 @@ def set_random_state(state: RandomState) -> None:
 
 
 def names_of(code: CodeType) -> Iterator[str]:
-    """Yield the names of globals and attributes that a function uses.
-
-    Functions inside it are included.
-    """
+    """Yield the names of the globals and attributes that a function and its inner functions use."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -212,10 +209,7 @@ def names_of(code: CodeType) -> Iterator[str]:
 
 
 def enclosed(function: FunctionType) -> dict[str, object]:
-    """Return the values of the outer functions' variables that a function uses, by name.
-
-    Variables without a value are left out.
-    """
+    """Return the values of the outer functions' variables that a function uses, keyed by name."""
     values = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):
@@ -226,8 +220,8 @@ def enclosed(function: FunctionType) -> dict[str, object]:
 def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, object]]:
     """Yield (name, value) of the objects that a function uses from outside.
 
-    They are the outer names and the class attributes that it looks up, and the default values of
-    its parameters.
+    They are globals, variables of outer functions, class attributes of `owner`, and the default
+    values of the function's parameters.
     """
     names = set(names_of(function.__code__))
     yield from ((name, value) for name, value in function.__globals__.items() if name in names)
@@ -242,7 +236,7 @@ def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, object]
 
 
 def _defaults(function: FunctionType) -> dict[str, object]:
-    """Return the default values of a function's parameters, by name."""
+    """Return the default values of a function's parameters, keyed by name."""
     code = function.__code__
     values = function.__defaults__ or ()
     names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
@@ -252,14 +246,14 @@ def _defaults(function: FunctionType) -> dict[str, object]:
 def _iterators(function: FunctionType, owner: type) -> Iterator[str]:
     """Yield the names of Python's own iterators, such as generators, that a function uses.
 
-    They cannot be copied or restored, and all that a function can do with them is advance them.
+    Such iterators cannot be copied or restored, and a function can use them only by advancing them.
     """
     iterators = [
         (name, value)
         for name, value in _reached(function, owner)
         if type(value).__module__ in ("builtins", "itertools") and isinstance(value, Iterator)
     ]
-    # A name in `iterators` may be an attribute of another object, so the code is examined, too.
+    # The same name may stand for an attribute of another object, so look at what the code loads.
     if iterators:
         loaded = {id(value) for value in _loaded(function, owner)}
         defaults = _defaults(function)
@@ -267,8 +261,8 @@ def _iterators(function: FunctionType, owner: type) -> Iterator[str]:
 
 
 def _rebound(code: CodeType, outer_names: tuple[str, ...]) -> Iterator[str]:
-    """Yield the outer names that a function rebinds, after `global` or `nonlocal`."""
-    # Testing the bytes first is quick, and few functions assign outer variables.
+    """Yield the outer names that a function assigns after a `global` or `nonlocal` statement."""
+    # Searching the bytes first is quick, and usually finds no such instruction.
     for instruction in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():
         if instruction.opcode in _STORES and (
             instruction.opname != "STORE_DEREF" or instruction.argval in outer_names

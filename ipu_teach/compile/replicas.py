@@ -1,10 +1,10 @@
 """Expand a replicated graph and its programs to the whole machine.
 
 With R replicas, every vertex becomes R vertices, and a tensor of shape s becomes a tensor of shape
-(R, *s). A copy between two tensors stays a single copy. So the expanded program has as many steps
-as the program of one replica, and later compiler passes need not know about replicas. In the
-expanded memory, the replicas follow each other. The variables that only the top-level graph has are
-after the last replica.
+(R, *s). A copy between two tensors stays a single copy. So the expanded program has the same number
+of steps as the program of one replica, and later compiler passes need no special code for replicas.
+In the expanded memory, the replicas follow each other. The variables that only the top-level graph
+has are after the last replica.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Whole:
     """The graph of the whole machine, expanded from a replicated graph.
 
     `top` is the top-level graph, `part` is the graph of one replica, and `graph` is the expanded
-    graph. `image` returns the counterpart in `graph` of an object of the other two graphs.
+    graph. `image` returns the counterpart in `graph` of an object from `top` or `part`.
     """
 
     def __init__(self, top: Graph, part: Graph) -> None:
@@ -48,8 +48,8 @@ class Whole:
         # The distance in bytes from one replica's memory to the next.
         self._step = part.memory_bytes
         self._layouts: dict[tuple[int, int], Layout | ListLayout] = {}
-        # The tuple (original, image) by id(original). The reference to the original prevents
-        # another object from getting the same id.
+        # Maps id(original) to (original, image). The reference to the original prevents another
+        # object from getting the same id.
         self._images: dict[int, tuple[object, object]] = {}
         for replica in range(self.count):
             for variable in part.variables:
@@ -100,7 +100,8 @@ class Whole:
                 return replace(original, num_elements=original.num_elements * original.replicas)
             case Program():
                 image = copy(original)
-                # Store the image before its parts are built, because a program may contain itself.
+                # The image is stored before its parts are built, because a program may contain
+                # itself.
                 self._images[id(original)] = original, image
                 vars(image).update(self.image(vars(original)))
                 if isinstance(image, CrossReplicaCopy) and len(image.sources) > 1:
@@ -121,13 +122,14 @@ class Whole:
         number = len(self.graph.variables)
         self.graph._variables.add(replace(variable, id=number, start=start, stop=stop))
 
-    # Methods for addresses. In the top-level graph, the replicas are APART bytes apart.
+    # Methods for addresses. In the top-level graph, the memories of two replicas are APART bytes
+    # apart.
 
     def _moved(self, address: Address, size: int = 1, distance: bool = False) -> Address:
-        """Return the address in `graph` for an address in the top-level graph.
+        """Return the address in `graph` that corresponds to an address in the top-level graph.
 
-        Both are counted in elements of `size` bytes. With `distance`, `address` is the difference
-        of two addresses, and so is the result.
+        Both addresses count elements of `size` bytes. With `distance`, `address` and the result are
+        differences between two addresses.
         """
         apart = APART // size
         replica = (address + apart // 2 if distance else address) // apart
@@ -234,10 +236,10 @@ def _bytes(values: Array, dtype: type[np.integer]) -> bytes:
 
 
 def _repeated(lines: RowLines, rows: int, first_rows: list[int]) -> RowLines:
-    """Return the source lines of a table whose rows are repeated for each replica.
+    """Return the source lines of the rows of a table that is repeated for each replica.
 
     `lines` are the source lines before the repetition, and `rows` is the number of rows before it.
-    `first_rows` has the new first row of each replica.
+    `first_rows` has the first row of each replica after the repetition.
     """
     repeated = RowLines()
     repeated.before = [

@@ -1,9 +1,9 @@
-"""Run a codelet once on recording values, and list its operations.
+"""Run a codelet once with values that record, and list its operations.
 
 `compute()` is called with `Traced` values. Each `Traced` value has a *sample*: numpy's result for
-one vertex, which fixes shapes, dtypes and memory order by numpy's own rules. Every array operation
-becomes an `Op`. The list of ops is the kernel that the engine replays for all vertices together,
-and from which the cost model counts cycles.
+one vertex. The sample determines shapes, dtypes and memory order by numpy's own rules. Every array
+operation becomes an `Op`. The list of ops is the kernel: the engine replays it for all vertices
+together, and the cost model counts its cycles.
 
 Branches, loop counts and indices that depend on data cannot be recorded once for all vertices. The
 trace then stops with the line and the reason, and the codelet's source is translated instead
@@ -37,18 +37,20 @@ from ipu_teach.types.rounding import AnyDType
 
 Sample: TypeAlias = Array | np.generic
 Value: TypeAlias = "Traced | ArrayLike"  # An argument of a traced function.
-# The arguments of any numpy function. They may be anything that a codelet passes to numpy.
+# The arguments of a numpy function, which may be anything that a codelet passes to numpy.
 Arguments: TypeAlias = tuple[Any, ...]
 Options: TypeAlias = dict[str, Any]
-NO_VALUE: Any = vars(np)["_NoValue"]  # numpy passes this object for a missing argument.
+NO_VALUE: Any = vars(np)["_NoValue"]  # numpy uses this object for a missing argument.
 # A position in the code: (file, line, (name of the code object, offset of the instruction)).
 CodePosition = tuple[str, int, tuple[str, int]]
-# The maximum number of ops. Compiling a longer trace would take more time than the vertex loop.
+# The maximum number of ops, because compiling a longer trace would take more time than the vertex
+# loop.
 MAX_OPS = 20_000
 TOO_LONG = f"compute() takes more than {MAX_OPS:,} steps for one vertex"
 
 # Functions that never fail, and whose result has a shape that depends only on the arguments'
-# shapes. The kernel calls them vertex by vertex, unless a call for all vertices has the same bits.
+# shapes. The kernel calls these functions vertex by vertex, unless one call for all vertices gives
+# the same bits.
 STATIC_SHAPE = {
     np.argmax,
     np.argmin,
@@ -94,7 +96,7 @@ STATIC_SHAPE = {
 }
 ELEMENTWISE = {np.where, np.clip}
 LAPACK = vars(np.linalg)["_umath_linalg"]
-# Functions of one matrix, each with the loop of numpy that applies it to a series of matrices.
+# Maps functions of one matrix to the loops of numpy that apply them to a series of matrices.
 DENSE = {
     np.linalg.inv: LAPACK.inv,
     np.linalg.solve: LAPACK.solve,
@@ -129,7 +131,7 @@ VIEWS = {
     np.atleast_1d,
     np.broadcast_to,
 }
-# Methods of arrays that equal the numpy function of the same name.
+# Methods of arrays that do the same as the numpy function of the same name.
 METHODS = {
     "all",
     "any",
@@ -184,9 +186,9 @@ _ROUNDED_ENOUGH = {np.exp, np.log, np.sin, np.cos, np.tanh}
 def layout_independent(ufunc: Function, dtype: AnyDType) -> bool:
     """Return whether `ufunc` gives the same bits for every memory layout of its operands.
 
-    `dtype` is the dtype of the result. For some float functions, numpy has a vector loop for some
-    memory layouts and a scalar loop for all others, and the results of the two loops can differ in
-    the last bit. The result is False for all functions that may be of this kind.
+    `dtype` is the dtype of the result. For some float functions, numpy has two loops: a vector loop
+    for some memory layouts, and a scalar loop for all others. The results of these loops can differ
+    in the last bit. The result is False for every function that may have two such loops.
     """
     return (
         dtype.kind != "f" or ufunc in ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
@@ -215,16 +217,16 @@ class TraceStopped(BaseException):
 class Op:
     """One recorded operation of a codelet.
 
-    `args` contains a `Ref` for each traced argument. `result` is the id of the value that the
-    operation produces, or -1 for a store. `site` is the position of the operation in the learner's
-    code. `kind` is one of these:
+    `args` are the arguments, with a `Ref` for each traced one. `result` is the id of the value that
+    the operation produces, or -1 for a store. `site` is the position of the operation in the
+    learner's code. `kind` is one of these:
 
     * "region": the array of a field
     * "view": a view with the same index or shape in every vertex
     * "read": a copy of one element
     * "ufunc", "elementwise", "reduce", "product", "dense": a call of a numpy function
-    * "each": a call that is made for each vertex separately, unless one call for all vertices gives
-      the same bits
+    * "each": a call of a function that is called for each vertex separately, unless one call for
+      all vertices gives the same bits
     * "local": a new local array
     * "store": a write of args[1] into the view args[0]
     """
@@ -242,9 +244,10 @@ class Trace:
     """The operations that a codelet performs, recorded during one call of compute().
 
     A value is identified by its id, which is an index into `samples` and `roots`. A sample is
-    numpy's result for one vertex. The root of a view is the id of the value that owns the memory.
-    Any other value is its own root. A region is the array of a field. `regions` maps the id of each
-    region to (name of the field, index in the list). The index is 0 if the field is not a list.
+    numpy's result for one vertex. The root of a view is the id of the value that owns the memory of
+    the view. Any other value is its own root. A region is the array of a field. `regions` maps the
+    id of each region to (name of the field, index in the list). The index is 0 if the field is not
+    a list.
     """
 
     codelet: type[Vertex]
@@ -252,20 +255,20 @@ class Trace:
     samples: list[Any] = field(default_factory=list)
     roots: list[int] = field(default_factory=list)
     regions: dict[int, tuple[str, int]] = field(default_factory=dict)
-    # The elements that the codelet has written so far, for each view of an Output.
+    # For each view of an Output: which elements the codelet has written so far.
     written: dict[int, Array] = field(default_factory=dict)
-    # The result of compute(): a traced value, or True or False if it is the same for all vertices.
-    # None counts as True.
+    # The result of compute(): a traced value, or True or False if the result is the same for all
+    # vertices. None counts as True.
     returned: Ref | bool = True
-    # The plain arrays among the arguments, each with a copy. The kernel reads these arrays when it
-    # runs, so they must not change.
+    # The plain arrays among the arguments, each with a copy that shows whether it was changed. The
+    # kernel reads these arrays when it runs, so they must not change.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
-    # If compute() prints, the reason why its vertices run one by one, or else "".
+    # The reason why the vertices run one by one, if compute() prints, or else "".
     prints: str = ""
 
     def line(self) -> str:
-        """Return the current line in compute(), as text."""
+        """Return the line of compute() that is being executed, as text."""
         code = self.codelet.compute.__code__
         frame = sys._getframe(1)
         while frame.f_code is not code and frame.f_back is not None:
@@ -283,15 +286,15 @@ class Trace:
     ) -> Traced:
         """Record an operation, and return its result as a traced value.
 
-        `sample` is the result for one vertex. `root` is the id of the value of which the result is
-        a view, or -1 if the result is not a view.
+        `sample` is the result for one vertex. If the result is a view of another value, `root` is
+        the id of this value, otherwise -1.
 
         :raises TraceStopped: if there are already `MAX_OPS` operations.
         """
         if len(self.ops) >= MAX_OPS:
             raise TraceStopped(TOO_LONG)
         if kind == "each" and isinstance(sample, np.ndarray) and sample.base is not None:
-            # np.copy gives the sample memory of its own, in the same memory order.
+            # np.copy gives the sample its own memory, with the same memory order.
             sample = np.copy(sample)
         value_id = len(self.samples)
         self.samples.append(sample)
@@ -341,7 +344,7 @@ class Trace:
 
 
 def place(codelet: type[Vertex], line: int = 0) -> str:
-    """Return a line of compute() as text: the file or notebook cell, the line number, the function.
+    """Return a line of compute() as text, with the file or notebook cell, and the function.
 
     `line` is a line number in the file. 0 means the first line of compute().
     """
@@ -359,7 +362,7 @@ _AROUND = ("ipu_teach.compile.", "ipu_teach.graph.", "numpy.")
 def _site() -> CodePosition:
     """Return the position in the codelet's code that called the current operation.
 
-    It is the innermost caller that belongs neither to numpy nor to the kit's own modules.
+    The position is in the innermost caller that belongs neither to numpy nor to the kit's modules.
     """
     frame = sys._getframe(2)
     while frame.f_globals.get("__name__", "").startswith(_AROUND) and frame.f_back is not None:
@@ -373,7 +376,7 @@ def _site() -> CodePosition:
 def _starts(code: CodeType) -> list[int]:
     """Return the byte offset of each instruction of `code`, in ascending order.
 
-    The offset in a frame may point into the inline cache after an instruction, so callers round it
+    A frame's offset may be inside the inline cache that follows an instruction, so callers round it
     down to one of these offsets.
     """
     return [instruction.offset for instruction in get_instructions(code)]
@@ -381,7 +384,7 @@ def _starts(code: CodeType) -> list[int]:
 
 @dataclass(frozen=True)
 class Ref:
-    """A reference to a traced value, in an Op's arguments."""
+    """A reference to a traced value, used in the arguments of an `Op`."""
 
     id: int
 
@@ -399,7 +402,7 @@ def _refuse_integer_power(base: Value, exponent: Value) -> None:
 def is_ref(value: Ref | Value, number: int) -> bool:
     """Return whether `value` is a `Ref` to the traced value whose id is `number`.
 
-    The operator `==` is unsuitable, because an argument may be an array, and arrays are compared
+    The operator `==` would be wrong here, because `value` may be an array, and arrays are compared
     element by element.
     """
     return isinstance(value, Ref) and value.id == number
@@ -430,7 +433,7 @@ def operand(value: Any) -> Any:
 def weak_of(value: Any) -> Weak:
     """Return the Python numbers that `value` may be in some vertices (see `weak_scalars`).
 
-    The result is () if `value` is a numpy number or array in every vertex, or is not traced.
+    The result is () if `value` is not traced, or is a numpy number or array in every vertex.
     """
     numbers: Weak = getattr(value, "_weak", ())
     return numbers
@@ -439,8 +442,8 @@ def weak_of(value: Any) -> Weak:
 def as_stored(value: Any, dtype: AnyDType) -> Any:
     """Return `value`, converted as numpy converts it for a store into an element of `dtype`.
 
-    A plain number wraps around if `dtype` is unsigned. A traced value that is a Python number in
-    some vertices (see `weak_scalars`) is treated as a numpy number, if this cannot change the
+    A plain number wraps around if `dtype` is unsigned. If a traced value is a Python number in some
+    vertices (see `weak_scalars`), it is treated as a numpy number, unless this could change the
     stored bits.
     """
     if not isinstance(value, (Traced, list, tuple)) and np.dtype(dtype).kind == "u":
@@ -454,10 +457,10 @@ def promote_weak(args: Arguments) -> Arguments:
     """Return the arguments of an operation, with weak numbers treated as numpy numbers if possible.
 
     A weak number is a traced value that is a Python number in some vertices (see `weak_scalars`).
-    It can be treated as a numpy number under these conditions:
+    It is treated as a numpy number if all these conditions hold:
 
     * all weak numbers have the same dtype
-    * another argument has this dtype too
+    * another argument also has this dtype
     * every other numpy argument has this dtype or bool
 
     Otherwise, `args` is returned unchanged.
@@ -470,14 +473,17 @@ def promote_weak(args: Arguments) -> Arguments:
 
 
 def sample_of(value: Any) -> Any:
-    """Return a traced value's sample (numpy's result for one vertex), or any other value itself."""
+    """Return the sample of a traced value, or any other value itself.
+
+    The sample is numpy's result for one vertex.
+    """
     return value._sample if isinstance(value, Traced) else value
 
 
 def stop_unless_static(value: Any, subject: str) -> None:
     """Stop the trace if an index or a shape contains traced values.
 
-    `subject` names the index or shape in the reason, such as "an index".
+    `subject` is what the reason calls the index or shape, such as "an index".
     """
     for index in value if isinstance(value, tuple) else (value,):
         bounds = (index.start, index.stop, index.step) if isinstance(index, slice) else (index,)
@@ -495,18 +501,17 @@ def _stopping(reason: str) -> Callable[..., NoReturn]:
 
 
 class Traced(NDArrayOperatorsMixin):
-    """The representation of an array or a number in compute(), which records every operation on it.
+    """An array or number in compute() that represents the values of all vertices.
 
-    One `Traced` represents the values of all vertices. It behaves like the numpy array or number of
-    a single vertex.
+    It behaves like the numpy array or number of a single vertex, and records every operation on it.
     """
 
-    without_size = ""  # The name of the field if its layout is ONE_PTR, or "".
+    without_size = ""  # The name of a field with the layout ONE_PTR, or "".
 
     def __init__(self, trace: Trace, number: int, weak: Weak = ()) -> None:
         self._trace = trace
         self._id = number
-        # In some vertices, the value may be one of these plain numbers; see `weak_scalars`.
+        # The plain numbers that the value may be in some vertices (see `weak_scalars`).
         self._weak = weak
 
     @property
@@ -587,11 +592,11 @@ class Traced(NDArrayOperatorsMixin):
             and target.size
             and not np.may_share_memory(target, self._sample)
         ):
-            raise TraceStopped("elements are assigned by a list of indices")
+            raise TraceStopped("a list of indices selects the elements that are assigned")
         if isinstance(value, Traced) and _same_place(value._sample, target):
             return  # numpy has already stored the result of `x[a:b] += y` in this view.
-        # Assign to an array of the same shape, so that numpy raises its usual errors. Zeros replace
-        # the sample, because its values have no meaning.
+        # Assign to an array of the same shape, so that numpy raises its usual errors. The value is
+        # replaced by zeros if it is traced, because the values of a sample have no meaning.
         np.empty(np.shape(target), self.dtype)[...] = (
             np.zeros_like(value._sample) if isinstance(value, Traced) else value
         )
@@ -600,8 +605,8 @@ class Traced(NDArrayOperatorsMixin):
     def _set_where(self, mask: Traced, value: Value) -> None:
         """Record an assignment with a mask, such as `x[x < 0] = 0`.
 
-        It is recorded as a store into all elements: `value` where the mask is True, and the present
-        element elsewhere.
+        The assignment is recorded as a store into all elements. Where the mask is True, it stores
+        `value`, and elsewhere the present element.
         """
         written = self._trace.written.get(self._id)
         if np.ndim(sample_of(value)) or (written is not None and not written.all()):
@@ -665,7 +670,7 @@ class Traced(NDArrayOperatorsMixin):
         if args or kwargs:
             raise TraceStopped(".astype() has other arguments than the type")
         sample = self._sample.astype(dtype)
-        # numpy's result for out-of-range values depends on their position in the array.
+        # For a value out of range, numpy's result depends on the position in the array.
         if sample.dtype.kind == "u" and self.dtype.kind == "f":
             return self._trace.add(
                 "each", partial(np.asarray, dtype=dtype), (operand(self),), {}, sample=sample
@@ -674,7 +679,7 @@ class Traced(NDArrayOperatorsMixin):
 
     # Methods that numpy calls for operators and functions
 
-    # `**` has its own code for numbers and for small exponents. Its bits differ from those of
+    # numpy has special code for `**` with numbers or small exponents, whose bits differ from
     # np.power.
     def __pow__(self, other: Value) -> Traced:
         return self._power(self, other)
@@ -773,8 +778,8 @@ class Traced(NDArrayOperatorsMixin):
                 f"np.{ufunc.__name__}.reduce with {', '.join(rest)} cannot be traced"
             )
         sample = ufunc.reduce(sample_of(array), axis=axis, dtype=dtype, keepdims=keepdims)
-        # If a reduction converts the dtype, numpy divides it into several buffers. So only a
-        # separate call for each vertex gives the same bits.
+        # For a reduction that converts the dtype, numpy divides the array among several buffers. So
+        # only a separate call for each vertex gives the same bits.
         converts = np.asarray(sample).dtype != array.dtype and array.dtype.kind == "f"
         if array.ndim == 0 or converts:
             fixed = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
@@ -813,7 +818,7 @@ class Traced(NDArrayOperatorsMixin):
             )
         if fn in DENSE and not kwargs:
             return _dense(trace, fn, args)
-        # np.take with one of these modes cannot fail, whatever the indices are.
+        # With one of these modes, np.take accepts all indices.
         is_bounded = fn is np.take and kwargs.get("mode") in ("clip", "wrap")
         if fn not in STATIC_SHAPE | ELEMENTWISE and not is_bounded:
             return _refuse(fn)
@@ -846,7 +851,7 @@ class Traced(NDArrayOperatorsMixin):
     # Conversions stop the trace, because they would need the value of each vertex.
 
     def __bool__(self) -> bool:
-        bool(self._sample)  # numpy raises its own error for an array of several elements.
+        bool(self._sample)  # For an array of several elements, numpy raises its own error.
         raise TraceStopped("a branch or a loop condition depends on data")
 
     __int__ = _stopping("int() of a value that depends on data")
@@ -868,7 +873,7 @@ class Traced(NDArrayOperatorsMixin):
 
 
 def _same_place(a: Sample, b: Sample) -> bool:
-    """Return whether two samples are the same view of the same memory."""
+    """Return whether two samples are views of the same elements in the same memory."""
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return False
     return (
@@ -886,8 +891,8 @@ def _refuse(fn: Function) -> NoReturn:
 def _dot(trace: Trace, a: Value, b: Value) -> Any:
     """Record np.dot of two values.
 
-    It is recorded as np.multiply if a value has no axes, as `@` if numpy computes np.dot and `@` in
-    the same way, and as np.dot otherwise.
+    If a value has no axes, np.multiply is recorded. If numpy computes np.dot and `@` in the same
+    way, `@` is recorded. Otherwise, np.dot is recorded.
     """
     samples = [np.asarray(sample_of(sample_value)) for sample_value in (a, b)]
     if any(sample_value.ndim == 0 for sample_value in samples):
@@ -905,8 +910,8 @@ def _dot(trace: Trace, a: Value, b: Value) -> Any:
 def _dense(trace: Trace, fn: Function, args: Arguments) -> Any:
     """Record a call of a function of np.linalg, such as np.linalg.inv.
 
-    The sample of the result is computed for the identity matrix. The function could refuse the
-    sample of the argument, whose values have no meaning.
+    The sample of the result is computed from the identity matrix, because the function could refuse
+    the sample of the argument, whose values have no meaning.
     """
     matrix, *other_operands = [np.asarray(sample_of(argument)) for argument in args]
     if matrix.ndim != 2:
@@ -927,7 +932,7 @@ def local(trace: Trace, sample: Array) -> Traced:
 
 
 def stack(values: list[Value] | tuple[Value, ...]) -> Any:
-    """Return the values stacked along a new first axis: a traced array if any of them is traced."""
+    """Return the values stacked along a new first axis; the result is traced if a value is."""
     first = next((v for v in values if isinstance(v, Traced)), None)
     if first is None:
         return np.array(values)
@@ -939,7 +944,7 @@ def _join(trace: Trace, fn: Function, args: Arguments, kwargs: Options) -> Trace
     values = list(args[0])
     for value in values:
         operand(value)
-    # full_like keeps the memory order of the axes, because the order of numpy's sums depends on it.
+    # full_like keeps the memory order of the axes, on which the order of numpy's sums depends.
     samples = [np.asarray(sample_of(sample)) for sample in values]
     owner = fn(
         [

@@ -1,6 +1,6 @@
-"""Trace a codelet's compute() once for each set of shapes.
+"""Trace a codelet's compute() once for each combination of shapes.
 
-If the trace stops, it contains the line and the reason. For the trace, the codelet's function is
+If the trace stops, it contains the line and the reason. For the trace, the function compute() is
 rebuilt with replacements for `np`, `max`, `min` and a few other builtins. The replacements accept
 traced values.
 """
@@ -53,8 +53,8 @@ from ipu_teach.types import Array
 class _NumpyShim:
     """A replacement for numpy in a traced codelet.
 
-    zeros, ones, empty, full, eye, array and asarray return traced arrays, because every vertex
-    needs an array of its own. Any use of np.random stops the trace.
+    Its functions zeros, ones, empty, full, eye, array and asarray return traced arrays, because
+    every vertex needs its own array. Any use of np.random stops the trace.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -96,7 +96,7 @@ def _is_array(values: Value, dtype: DTypeLike | None) -> TypeGuard[Traced]:
 
 
 def _pick(trace: Trace, better: np.ufunc) -> Function:
-    """Return a replacement for the builtin max or min that accepts traced values.
+    """Return a replacement for the builtin `max` or `min` that accepts traced values.
 
     `better` is np.greater for max and np.less for min. If several values are equal, the replacement
     returns the first of them, as Python does.
@@ -149,9 +149,9 @@ def _pick(trace: Trace, better: np.ufunc) -> Function:
 
 
 def _compared(better: np.ufunc, item: Any, best: Any) -> Any:
-    """Return numpy's `better(item, best)`, which is a traced bool.
+    """Return numpy's `better(item, best)`, a traced bool.
 
-    :raises TraceStopped: if Python's comparison could have another result in some vertex.
+    :raises TraceStopped: if Python's comparison could give another result in some vertex.
     """
     weak_value, python_value = (best, item) if weak_of(best) else (item, best)
     if not weak_of(weak_value) or hasattr(python_value, "dtype"):
@@ -175,11 +175,11 @@ def _compared(better: np.ufunc, item: Any, best: Any) -> Any:
 
 
 def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
-    """Return a copy of `compute` in which some outer objects are replaced, to trace it.
+    """Return a copy of `compute` for the trace, in which some outer objects are replaced.
 
     numpy, max, min, isinstance, type and print are replaced by versions that accept traced values.
-    Random generators and clocks are replaced by objects that stop the trace. They are replaced
-    among globals, builtins and variables of outer functions.
+    Random generators and clocks are replaced by objects that stop the trace. The replaced objects
+    may be globals, builtins or variables of outer functions.
     """
     shim = _NumpyShim(trace)
     closure = enclosed(compute)
@@ -191,10 +191,10 @@ def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
     for name in set(names_of(compute.__code__)) & globals_.keys():
         globals_[name] = in_place_of(globals_[name])
     traced: dict[str, object] = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less)}
-    # The replacements return what the original functions would return for a single vertex.
+    # The replacements return what the original functions return for a single vertex.
     traced["isinstance"] = _traced_isinstance
     traced["type"] = _traced_type
-    # The trace prints nothing, because the vertices print when they run.
+    # Nothing is printed during the trace, because the vertices print when they run.
     traced["print"] = _print_nothing
     globals_ = {**traced, **globals_}
     cells = tuple(
@@ -221,14 +221,14 @@ def _print_nothing(*values: Value, **options: Value) -> None:
 
 
 _ONE_AT_A_TIME = threading.RLock()
-# The maximum number of traces of one codelet. A random number that is drawn during a trace may
-# belong to another thread. The codelet is assumed to draw random numbers only if every one of these
-# traces sees a draw.
+# The maximum number of traces for one combination of shapes. If random numbers were drawn during a
+# trace, another thread may have drawn them. The codelet is assumed to draw random numbers only if
+# numbers were drawn during every one of these traces.
 MOST_TRACES = 8
 
 
 def is_list(shape: RegionShape) -> bool:
-    """Return whether `shape` is that of a list field: a tuple with the shape of each item."""
+    """Return whether `shape` belongs to a list field: a tuple with the shape of each item."""
     return bool(shape) and isinstance(shape[0], tuple)
 
 
@@ -241,10 +241,11 @@ def trace_codelet(
 ) -> Trace:
     """Trace `codelet.compute` for fields of the given shapes.
 
-    If the trace stops, `stopped` of the result is the line and the reason. `vertex_name` names the
-    first vertex with these shapes in errors. `num_workers` is the number of workers of a tile.
-    `worker` is (id of the worker to trace) for a MultiVertex, and () for any other vertex. Only one
-    thread traces at a time, because side effects of one trace would be attributed to another.
+    If the trace stops, the attribute `stopped` of the result is the line and the reason.
+    `vertex_name` is the name of the first vertex with these shapes, used in error messages.
+    `num_workers` is the number of workers of a tile. `worker` is (id of the worker to trace) for a
+    MultiVertex, and () for any other vertex. Only one thread traces at a time, because otherwise
+    the side effects of one trace could be attributed to another.
 
     :raises CodeletError: if the codelet itself is at fault.
     """
@@ -268,7 +269,7 @@ def _traced(
     num_workers: int,
     worker: tuple[int, ...],
 ) -> Trace:
-    """Return one trace, without a check for random numbers that are drawn during the trace.
+    """Return one trace, without checking whether random numbers are drawn during the trace.
 
     The arguments are those of `trace_codelet`.
     """
@@ -305,7 +306,7 @@ def _traced(
                 operand(result) if isinstance(result, Traced) else bool(result)
             )
             trace.check_fixed()
-            # The numbers differ if a bare `except:` in the codelet caught TraceStopped.
+            # These numbers differ if an `except` in the codelet has caught TraceStopped.
             if TraceStopped.raised != num_stops:
                 raise TraceStopped("an `except` hides that a value depends on data")
     except TraceStopped as stop:
@@ -336,7 +337,7 @@ def _region(trace: Trace, declared: Field, shape: Shape, part: int) -> Traced:
 
 
 def source_line(codelet: type[Vertex]) -> str:
-    """Return the line of `codelet.compute` at which the current exception was raised, as text.
+    """Return the line of `codelet.compute` that raised the current exception, as text.
 
     If compute is not a plain function, the result is the name of the codelet.
     """
@@ -353,7 +354,7 @@ def source_line(codelet: type[Vertex]) -> str:
 
 
 def error_at(error: CodeletError, line: str, vertex_name: str) -> CodeletError:
-    """Return a copy of `error` that names the line and the vertex as its location."""
+    """Return a copy of `error` whose location is the given line and vertex."""
     return CodeletError(error.tried, where=f"{line}, {vertex_name}", next_step=error.next_step)
 
 

@@ -1,13 +1,13 @@
 """Numbers that are Python's in some vertices and numpy's in others.
 
 For example, `max(x, 0)` is Python's 0 in the vertices where x is negative, and a numpy number in
-the others. Python's numbers are weak: in an operation with a numpy value, they take its type. Among
-themselves, Python's numbers have double precision, or any number of digits. So `-max(x, 0)` is 0
-for Python's 0, but -0.0 for numpy's 0.0.
+all others. Python's numbers are weak: in an operation with a numpy value, they take the type of
+this value. In an operation without a numpy value, they have double precision (float) or any number
+of digits (int). So `-max(x, 0)` is 0 for Python's 0, but -0.0 for numpy's 0.0.
 
 A traced value of this kind has a list of the Python numbers that it may be. It is treated as a
-numpy number if it is combined with a number of the same type, or if a store of either number has
-the same bits. Otherwise the trace stops.
+numpy number if it is combined with a numpy number of the same type, or if it is stored and both
+kinds of number give the same bits. Otherwise the trace stops.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ Weak = tuple[bool | int | float, ...]
 
 
 def fits(numbers: Weak, dtype: AnyDType, into: AnyDType) -> bool:
-    """Return whether numbers that are stored as `into` may first be converted to `dtype`.
+    """Return whether `numbers` that are stored as `into` may be converted to `dtype` first.
 
-    They may if both ways of storing give the same bits. The result is False if a wider float is
-    stored in a half: numpy's numbers may be rounded stochastically there, and Python's are not.
+    This is allowed if both ways of storing give the same bits. The result is False if a wider float
+    is stored in a half, because numpy's numbers may be rounded stochastically there, and Python's
+    numbers are not.
     """
     is_narrowed = dtype.kind == "f" and into == np.float16 and dtype != into
     try:
@@ -40,7 +41,7 @@ def fits(numbers: Weak, dtype: AnyDType, into: AnyDType) -> bool:
 def are_promoted(dtype: AnyDType, others: Sequence[object]) -> bool:
     """Return whether Python numbers become `dtype` in an operation with `others`.
 
-    They do if at least one of `others` is a numpy value of type `dtype`, and all numpy values in
+    This is so if at least one of `others` is a numpy value of type `dtype`, and all numpy values in
     `others` are of type `dtype` or bool.
     """
     dtypes = {other.dtype for other in others if hasattr(other, "dtype")}

@@ -1,10 +1,10 @@
 """The workers of a MultiVertex: their traces, and races between them.
 
-The workers (worker threads) of a vertex run at the same time and in no particular order. So it is a
-race if one worker writes an element that another worker reads or writes. Races are found in the
-traces, which list every element that a worker accesses. A codelet that cannot be traced runs as a
-scalar loop. The loop records the elements that its workers access, and they are checked during the
-run.
+The workers (worker threads) of a vertex run at the same time and in no particular order. So there
+is a race if one worker writes an element that another worker reads or writes. Races are found in
+the traces, which list every element that a worker accesses. A codelet that cannot be traced runs as
+a scalar loop. The loop records the elements that its workers access, and they are checked during
+the run.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def merge_traces(traces: tuple[Trace, ...]) -> Trace:
-    """Return the common trace of a MultiVertex's workers, with the first worker's operations.
+    """Return the common trace of a MultiVertex's workers.
 
-    An element counts as written if any worker writes it. The trace counts as stopped if the trace
-    of any worker stopped.
+    It has the operations of the first worker. An element counts as written if any worker writes it,
+    and the trace counts as stopped if the trace of any worker stopped.
     """
     stopped = next((t.stopped for t in traces if t.stopped), "")
     roots = traces[0].written.keys() & traces[0].regions.keys()
@@ -77,8 +77,9 @@ def race_of(
 ) -> ComputeSetRaceError:
     """Return the error for two workers that conflict in an element of field `name`.
 
-    `vertex` is an index into the group's rows, and `index` is the index of the element. Bit i of
-    `written` is set if worker i wrote the element, and bit i of `read` if worker i read it.
+    `vertex` is an index into the group's rows, and `index` is the index of the element. In the
+    integer `written`, bit i is set if worker i wrote the element, and in `read`, bit i is set if
+    worker i read it.
     """
     writer_id = (written & -written).bit_length() - 1
     access, other_workers = ("writes", written) if written & (written - 1) else ("reads", read)
@@ -97,8 +98,8 @@ def _race(
 ) -> ComputeSetRaceError:
     """Return the error for a race between two workers.
 
-    `index` is the index of the element as text. `conflict` is (id of the writing worker, "reads" or
-    "writes", id of the other worker).
+    `index` is the index of the element as text. `conflict` is (id of the worker that writes, what
+    the other worker does, id of the other worker). The other worker "reads" or "writes".
     """
     writer_id, access_verb, other_id = conflict
     return ComputeSetRaceError(f"""Worker {writer_id} of {group.table.codelet.__name__} writes
@@ -138,8 +139,8 @@ def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:
 def _mark(flags: dict[int, Array], trace: Trace, value: int, sample: Array) -> None:
     """Set the flags of all elements of a view to True.
 
-    `flags` has a bool array for each region. `value` is the id of the view, and `sample` is the
-    view itself. Nothing happens for a view of an array that is not a region.
+    `flags` maps the id of each region to a bool array. `value` is the id of the view, and `sample`
+    is the view itself. If the view belongs to an array that is not a region, nothing happens.
     """
     root = trace.roots[value]
     if root in flags and sample.size:

@@ -2,7 +2,8 @@
 
 The package reads compiled programs and never runs them. Each constant has a source.
 
-Compared with `tiny`, which counts bytes and races and has a simple model of time, it models:
+Compared with `tiny`, which counts bytes, finds races and has a simple model of time, this package
+also models:
 * the cycles of a vertex, from the trace of its codelet, and those of a superstep on every tile;
 * the exchange, and the copies within a tile that rearrange data for it;
 * the links between IPUs and to the host;
@@ -11,14 +12,14 @@ Compared with `tiny`, which counts bytes and races and has a simple model of tim
 These terms occur in many docstrings of the package:
 
 * A tile has several worker threads (six), which issue instructions in turn. *Worker cycles* count
-  the instructions of one worker. *Tile cycles* are cycles of the tile's clock: a worker cycle takes
-  as many of them as there are workers.
+  the instructions of one worker, and *tile cycles* count the cycles of the tile's clock. A worker
+  cycle takes as many tile cycles as a tile has workers (six).
 * An *edge* is the connection between a field of a vertex and the tensor elements that the vertex
   reads or writes there.
 * The *owner* of a byte is the tile that it is mapped to. A *piece* is a range of bytes that are
   contiguous in memory.
 * A *group* of vertices has equal shapes, so that one trace of the codelet describes all of them.
-* `Target.sets` lists the groups of tiles that have a clock of their own. Each IPU is a set. On a
+* `Target.sets` lists the *sets*: groups of tiles, each with its own clock. Each IPU is a set. On a
   machine with I/O tiles, each IPU has two sets: its I/O tiles and its other tiles.
 """
 

@@ -3,22 +3,23 @@
 * A tile receives a byte of another tile once, even if several of its vertices read it. The owner of
   the byte (the tile that it is mapped to) sends it once, because any number of tiles can listen to
   a send.
-* Each tile sends and receives at the same time, `exchange_bytes_per_cycle` in each direction.
+* Each tile can send and receive at the same time, at `exchange_bytes_per_cycle` in each direction.
 * Two tiles form a pair and share a bus. In PopLibs' planner, bytes that both tiles of a pair
-  receive at once arrive at twice the rate, unless a tile of another pair also receives them alone.
-  With this rule, a broadcast to two tiles would be faster than to one tile or to three. So the
-  default of `shared_bus_speedup` is 1, which has no effect.
+  receive together arrive at twice the rate, unless the same bytes also go to a tile of another pair
+  without the other tile of that pair. With this rule, a broadcast to two tiles would be faster than
+  to one tile or to three. So the default of `shared_bus_speedup` is 1, which has no effect.
 * A tile also waits for its own instructions: a SEND instruction moves at most
   `exchange_send_words`, and selecting another sender takes `exchange_setup_instructions`.
 * The first word arrives `exchange_latency_cycles` after the phase began. It arrives later on far
-  rows of tiles and from far senders (`lag`). The last word of a sender takes as long to arrive.
+  rows of tiles and from far senders (`lag`). The last word of a sender takes the same time to
+  arrive.
 * The phase lasts as long as its busiest tile, in the direction that takes longer.
 * Rounding is that of PopLibs' planner (lib/poplin/ExchangeEstimator.hpp): ceil(16 x bytes /
   round(16 x bytes per cycle)).
 
-Not modelled: two senders that need one receiver at the same time. The model assumes a perfect
-schedule, in which data of near tiles fills the time until data of far tiles arrives. So the model's
-exchange is too fast for widely scattered data.
+The model ignores that two senders may need one receiver at the same time. It assumes a perfect
+schedule, in which a tile receives data from near tiles until the data from far tiles arrives. So
+the model's exchange is too fast for widely scattered data.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 WORD = 4  # The number of bytes that an exchange bus carries at once.
-COLUMNS = 16  # The number of columns of tiles on a chip. Each column has four tiles in a row.
+COLUMNS = 16  # The number of columns of tiles on a chip; a column has four tiles in each row.
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +50,8 @@ class Traffic:
     Attributes are int64[tiles] unless another shape is given.
 
     - `received`, `sent`: the bytes that each tile receives and sends.
-    - `together_received`, `together_sent`: the part of these bytes that both tiles of a pair
-      receive.
+    - `together_received`, `together_sent`: how many of these bytes both tiles of a pair receive
+      together (see `_heard_together`).
     - `sources`: how often a tile selects another sender.
     - `sends`: the number of SEND instructions.
     - `link_received`, `link_sent`: int64[ipus], the bytes that the tiles of an IPU receive from
@@ -59,10 +60,10 @@ class Traffic:
       for several tiles of an IPU is counted once.
     - `stayed`, `pieces`: the bytes that a tile moves within its memory, and the number of
       contiguous pieces of these bytes (see `rearrange`).
-    - `late`, `far`: about the sender for which a tile waits longest. `late` is by how many cycles
-      its first word arrives after that of a near sender, and `far` is the number of its bytes. The
-      rates of the target decide which sender that is. For another target, the attributes are not
-      computed again.
+    - `late`, `far`: about the sender for which a tile waits longest. `late` is how many cycles
+      later this sender's first word arrives than the first word of a near sender, and `far` is the
+      number of bytes from this sender. Which sender it is depends on the rates of the target, but
+      the attributes are not computed again for another target.
     - `words`: the number of words of memory that are sent.
     """
 
@@ -95,9 +96,9 @@ class Traffic:
         return int(self.received.sum())
 
     def tile_cycles(self, target: Target) -> Array:
-        """Return int64[tiles]: the cycles until each tile has sent and received its bytes.
+        """Return int64[tiles]: the cycles until each tile has sent and received all its bytes.
 
-        The cycles of a tile that takes no part in the exchange are 0.
+        For a tile that takes no part in the exchange, the number is 0.
         """
         waiting: Array = np.where(self.received > 0, arrival_cycles(target), 0)
         busy: Array = np.maximum.reduce(self.bounds(target))
@@ -123,18 +124,18 @@ class Traffic:
     def done(self, target: Target) -> Array:
         """Return int64[tiles]: the cycles until a tile is done and its last word has arrived.
 
-        The cycles of a tile that takes no part in the exchange are 0.
+        For a tile that takes no part in the exchange, the number is 0.
         """
         arrived = np.where(self.sent > 0, self._sending(target) + target.exchange_latency_cycles, 0)
         finished: Array = np.maximum(self.tile_cycles(target), arrived)
         return finished
 
     def duration(self, target: Target) -> int:
-        """Return the cycles of the exchange, which ends when every tile is done."""
+        """Return the cycles until the exchange ends, which is when the last tile is done."""
         return int(self.done(target).max(initial=0))
 
     def _sending(self, target: Target) -> Array:
-        """Return int64[tiles]: the cycles to send the bytes of each tile, in whole words."""
+        """Return int64[tiles]: the cycles until each tile has sent its bytes, in whole words."""
         sent = _effective(np.maximum(self.sent, WORD * self.words), self.together_sent, target)
         return exchange_cycles(sent, target)
 
@@ -151,7 +152,7 @@ class Traffic:
 
 
 def exchange_cycles(num_bytes: int | Array, target: Target) -> Array:
-    """Return the cycles to move `num_bytes` into or out of a tile, rounded as PopLibs does.
+    """Return the cycles that `num_bytes` take into or out of a tile, rounded as PopLibs does.
 
     `num_bytes` is a number or an array.
     """
@@ -160,9 +161,9 @@ def exchange_cycles(num_bytes: int | Array, target: Target) -> Array:
 
 
 def arrival_cycles(target: Target) -> Array:
-    """Return int64[tiles]: the cycles from the start of an exchange until a word can arrive.
+    """Return int64[tiles]: how many cycles after an exchange begins the first word can arrive.
 
-    They include the time in which the tile selects its first sender.
+    These cycles include the time in which the tile selects its first sender.
     """
     row, *_ = _place(np.arange(target.num_tiles), target)
     first: Array = target.exchange_latency_cycles + target.exchange_cycles_per_row * row
@@ -170,7 +171,7 @@ def arrival_cycles(target: Target) -> Array:
 
 
 def _place(tile: Array, target: Target) -> tuple[Array, Array, Array]:
-    """Return `(row, block, column)` of each tile on the chip, with `block` counted in its column.
+    """Return `(row, block, column)` of each tile on the chip; `block` is 0 or 1 in each column.
 
     The two tiles of a pair are in the same row. A block has `exchange_rows` rows, which are
     numbered upwards in one block and downwards in the next. Two blocks form a column.
@@ -186,12 +187,12 @@ def _place(tile: Array, target: Target) -> tuple[Array, Array, Array]:
 def lag(source: Array, destination: Array, target: Target) -> Array:
     """Return how many cycles after the SEND of a source its destination must select this source.
 
-    `source` and `destination` are tile numbers, and both tiles of a pair are on the same IPU. A
-    negative number means that the destination selects the source before the SEND.
+    Tile `source[i]` sends to tile `destination[i]`, and both tiles are on the same IPU. A negative
+    number means that the destination selects the source before the SEND.
 
     The delay depends on the rows and columns of both tiles, and on the route between them, as in
-    osmarks/ipu-stack (topology.rs, of a C600; its tests contain routes of Poplar's). The columns
-    are folded, so that the last column is next to the first.
+    osmarks/ipu-stack (topology.rs, for a C600; the tests of ipu-stack contain routes that Poplar
+    chose). The columns are folded, so that the last column is next to the first.
     """
     (
         (source_row, source_side, source_column),
@@ -225,7 +226,7 @@ def lag(source: Array, destination: Array, target: Target) -> Array:
 
 
 def _effective(total_bytes: Array, fast_bytes: Array, target: Target) -> Array:
-    """Return the number of bytes that would take as long if all of them arrived at the normal rate.
+    """Return how many bytes at the normal rate take the same time as these bytes.
 
     `fast_bytes` of the `total_bytes` arrive `shared_bus_speedup` times as fast, so they count as
     fewer bytes.
@@ -237,7 +238,7 @@ def _effective(total_bytes: Array, fast_bytes: Array, target: Target) -> Array:
 def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: Array) -> Traffic:
     """Return the traffic of an exchange in which tile `tile[i]` needs bytes [start[i], stop[i]).
 
-    The bytes may be on any tile, including that tile itself.
+    The bytes may be on any tile, including tile `tile[i]` itself, where they need no exchange.
     """
     receiver, begin, end, owner = crossing(tile_map, tile, start, stop)
     together_received, together_sent = _heard_together(
@@ -314,11 +315,12 @@ def moved(target: Target, source: Array, destination: Array, size: Array) -> Tra
 
 
 def _far(target: Target, route: Array, size: Array) -> tuple[Array, Array]:
-    """Return `(late, far)`, int64[tiles] each, for the sender that each tile waits for longest.
+    """Return `(late, far)`, int64[tiles] each, about the sender that each tile waits for longest.
 
     `late` is the delay of this sender's first word in cycles (see `lag`), and `far` is the number
-    of bytes that this sender sends to the tile. Message i has `size[i]` bytes. `route[i]` is the
-    number of its receiving tile times the number of tiles, plus the number of its sending tile.
+    of bytes that this sender sends to the tile. Message i has `size[i]` bytes, and `route[i]` is
+    the number of its receiving tile times the number of all tiles, plus the number of its sending
+    tile.
     """
     late, far = np.zeros((2, target.num_tiles), np.int64)
     route, inverse = np.unique(route, return_inverse=True)
@@ -344,8 +346,8 @@ def sends(
     """Return how many SEND instructions ("sends") and words ("words") each tile issues.
 
     Both are int64[tiles]. Tile `sender[i]` sends the bytes [begin[i], end[i]). These pieces must be
-    sorted by sender, then by address. Pieces that are neighbours in the memory of their tile share
-    a SEND instruction, up to the number of words that it can move.
+    sorted by sender, then by address. Pieces that are adjacent in the memory of their tile share a
+    SEND instruction, as long as it can move all their words.
     """
     local_begin = local(tile_map, begin)
     is_adjacent = local_begin[1:] == local_begin[:-1] + (end - begin)[:-1]
@@ -387,8 +389,9 @@ def reads(
 def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
     """Return the traffic after a compute set has run: the exchange of its results.
 
-    The exchange moves results that are mapped to other tiles than the vertices that computed them.
-    The attributes `pieces` and `stayed` count the data that tiles scatter within their own memory.
+    The exchange moves those results that are not mapped to the tile of the vertex that computed
+    them. The attributes `pieces` and `stayed` count the data that tiles scatter within their own
+    memory.
     """
     vertex_tile, begin, end, owner = crossing(
         graph.tile_map, *edge_requests(graph, compute_set, "input")
@@ -405,11 +408,11 @@ def edge_requests(
     without: str,
     copies: Sequence[tuple[Tensor, Tensor]] = (),
 ) -> tuple[Array, Array, Array]:
-    """Return `(tile, start, stop)`: the bytes that vertices access, and that copies read.
+    """Return `(tile, start, stop)`: the bytes that vertices access, and those that copies read.
 
-    Tile `tile[i]` accesses the bytes [start[i], stop[i]). The source bytes of `copies`, which run
-    in the same superstep, come first, each with the tile of its destination. Vertex fields of the
-    kind `without` ("input" or "output") are left out.
+    Tile `tile[i]` accesses the bytes [start[i], stop[i]). The bytes that `copies` read in the same
+    superstep come first, each with the tile of its destination. Vertex fields of the kind `without`
+    ("input" or "output") are left out.
     """
     requests = graph.edge_bytes(compute_set, without)
     if not copies:
@@ -443,9 +446,10 @@ def copy_requests(
 
 
 def copied_runs(copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, Array, Array]:
-    """Return `(source_starts, destination_starts, lengths, copy)` of the contiguous runs of copies.
+    """Return `(source_starts, destination_starts, lengths, copy)` of the runs that copies move.
 
-    Starts and lengths are in bytes. `copy` is the index of the copy that moves the run.
+    A run is contiguous in the source and in the destination. Starts and lengths are in bytes.
+    `copy` is the index of the copy that moves the run.
     """
     runs_by_copy = [
         [in_elements * source.dtype.size for in_elements in aligned_runs(source, destination)]
@@ -461,7 +465,7 @@ def copied_runs(copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, 
 def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
     """Return `(a_starts, b_starts, lengths)` of the runs that are contiguous in both tensors.
 
-    The runs are in the order of the elements of the tensors. All numbers count elements.
+    The runs are in the order of the tensors' elements. Starts and lengths count elements.
     """
     # Most views are contiguous, so this case is handled first and without searches.
     if a.num_elements and a.layout.contiguous and b.layout.contiguous:
@@ -496,14 +500,15 @@ def _heard_together(
     ipu, tile_on_ipu = np.divmod(tile, target.tiles_per_ipu)
     pairs_per_ipu = -(-target.tiles_per_ipu // 2)
     span = int(end.max()) + 1
-    # The beginnings and ends of all intervals become numbers that can be sorted. Each pair of tiles
-    # has its own range of `span` numbers, and the last bit distinguishes ends from beginnings. The
-    # numbers of each tile are already in order, so a stable sort is fast.
+    # The beginnings and ends of all intervals are converted to numbers that can be sorted together.
+    # Each pair of tiles has its own range of `span` numbers, and the last bit distinguishes ends
+    # from beginnings. The numbers of each tile are already in order, so a stable sort is fast.
     base = (ipu * pairs_per_ipu + tile_on_ipu // 2) * span
     bounds = np.stack((base + begin << 1, base + end << 1 | 1), axis=1).reshape(-1)
     del ipu, tile_on_ipu, base
     bounds.sort(kind="stable")
-    # How many tiles of the pair (0 to 2) receive the bytes between each bound and the next.
+    # For the bytes between each bound and the next: how many tiles of the pair (0 to 2) receive
+    # them.
     num_receivers = np.cumsum(1 - 2 * (bounds & 1).astype(np.int8), dtype=np.int8)[:-1]
     bounds >>= 1
     interval_bytes = np.diff(bounds)
@@ -518,7 +523,7 @@ def _heard_together(
     del bounds, num_receivers, interval_bytes, alone_at, both_at
 
     def fast_bytes(start: Array, stop: Array) -> Array:
-        """Return how many bytes of each [start, stop) only complete pairs of tiles receive."""
+        """Return how many bytes of each [start, stop) are received by complete pairs only."""
         slow: Array = covered(alone_start, alone_stop, stop)
         slow = slow - covered(alone_start, alone_stop, start)
         return stop - start - slow
@@ -542,7 +547,7 @@ def crossing(
     """
     map_piece = np.searchsorted(tile_map.start, start, "right") - 1
     piece_stop = tile_map.stop[map_piece]
-    # Most accesses are to bytes of the tile itself. Leave these out before the sorting.
+    # Most accesses are to bytes of the tile itself. They are left out before the sorting.
     leaves_tile = (tile_map.tile[map_piece] != tile) | (stop > piece_stop)
     tile, start, stop = union(
         tile[leaves_tile].astype(np.int64), start[leaves_tile], stop[leaves_tile]
@@ -558,5 +563,5 @@ def crossing(
 
 
 def total_of(key: Array, size: Array, length: int) -> Array:
-    """Return int64[length]: for each key from 0, the sum of the sizes with that key."""
+    """Return int64[length]: for each key from 0 to `length` - 1, the sum of its sizes."""
     return np.bincount(key, size, length).astype(np.int64)

@@ -1,8 +1,9 @@
-"""Floating-point operations of one vertex, counted from its trace.
+"""Count the floating-point operations of one vertex from its trace.
 
-- An elementwise operation on floats counts one for each element of its result.
-- A reduction, such as a sum, counts one less than its number of elements, for each result.
-- A product of matrices counts two for each pair of elements that it multiplies.
+- An elementwise operation on floats counts one operation for each element of its result.
+- A reduction, such as a sum, counts one operation less than the number of elements that it
+  combines, for each result.
+- A product of matrices counts two operations for each pair of elements that it multiplies.
 - Linear algebra, such as np.linalg.solve, counts the products and sums of its innermost loops.
 - Comparisons, moves and operations on integers count nothing.
 """
@@ -28,7 +29,7 @@ _MOVES = (
     "argmax",
     "argmin",
     "roll",
-    "upper",  # `upper` returns a part of the result that np.linalg.qr has already computed.
+    "upper",  # `upper` only returns a part of the result that np.linalg.qr has computed before.
 )
 
 
@@ -54,10 +55,10 @@ def _flops(trace: Trace, op: Op) -> int:
     largest = max((int(s.size) for s in sources), default=0)
     if op.kind == "reduce":
         return max(0, largest - int(result.size))
-    if op.kind == "dense":  # The innermost loops consist of a product and a sum.
+    if op.kind == "dense":  # Each iteration of an innermost loop has a product and a sum.
         m, n = sources[0].shape
-        # Step i of Householder's method updates what remains of the matrix and of the result: two
-        # products and two sums for each element.
+        # Step i of Householder's method updates the remaining part of the matrix and of the result,
+        # with two products and two sums for each element.
         if _name(op.fn) == "qr":
             k = min(m, n)
             return sum(4 * (m - 1 - i) * (n + k - 2 - 2 * i) for i in range(k))

@@ -1,8 +1,9 @@
-"""The evidence for modelled cycles, called ground: a published formula, a count or an assumption.
+"""The grounds of modelled cycles: the kinds of evidence for them.
 
-The ground of a phase is the weakest ground of the constants in it (`target.ground`). The ground of
-vertices depends on the source of their cycles: a formula of PopLibs, a count of the codelet's
-operations, or a figure given with the program.
+A ground is a published formula, a count or an assumption, for example. The ground of a phase is the
+weakest ground among the constants of the phase (`target.ground`). The ground of vertices depends on
+where their cycles come from: a formula of PopLibs, a count of the codelet's operations, or a figure
+given with the program.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def codelet_ground(groups: Iterable[Group]) -> str:
 
 
 def weakest(grounds: Iterable[str]) -> str:
-    """Return the weakest of several grounds (kinds of evidence), by their order in `GROUNDS`."""
+    """Return the weakest of several grounds, by their order in `GROUNDS`."""
     return max(grounds, key=GROUNDS.index)
 
 
@@ -52,10 +53,10 @@ def step_grounds(
     codelet_grounds: Mapping[str, str],
     target: Target,
 ) -> Counter[str]:
-    """Return the cycles of one step by ground, that is, by the evidence for them.
+    """Return the cycles of one step, keyed by ground (the kind of evidence for the cycles).
 
-    `external` is True if several IPUs wait for each other before the step. `codelets` has the
-    cycles of each codelet, and `codelet_grounds` the ground of each codelet, by name.
+    `external` is True if several IPUs wait for each other before the step. `codelets` maps the name
+    of each codelet to its cycles, and `codelet_grounds` maps it to its ground.
     """
 
     def weakest_of(*names: str) -> str:
@@ -96,10 +97,10 @@ StepRan = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
 def shares(
     steps_run: Iterable[StepRan], resting: Mapping[str, str], target: Target
 ) -> dict[str, float]:
-    """Return the share of a run's cycles that rests on each ground (kind of evidence).
+    """Return the fraction of a run's cycles that rests on each ground (kind of evidence).
 
-    `resting` has the ground of each codelet, by name. If vertices without an estimate ran, the key
-    "no estimate" has their share of all vertices that ran.
+    `resting` maps the name of each codelet to its ground. If vertices ran whose cycles are unknown,
+    the key "no estimate" has their fraction of all vertices that ran.
     """
     cycles_by_ground: Counter[str] = Counter()
     missing = every = 0

@@ -1,15 +1,16 @@
-"""The cost of host data on the tiles: where packets arrive, and the exchange that distributes them.
+"""The cost of host transfers on the tiles: where packets arrive, and how they are distributed.
 
 The host link moves packets of `host_packet_bytes`, in the host's order. A packet that has data for
-only one tile goes straight to that tile. A packet that has data for several tiles arrives as a
-whole on one tile; such packets are distributed evenly, in order. An exchange on the IPU then moves
+only one tile goes straight to that tile. A packet that has data for several tiles arrives on one
+tile; such packets are dealt out to the tiles evenly and in order. An exchange on the IPU then moves
 the data to the tiles that the tensor is mapped to. For data to the host, the same happens in
 reverse.
 
-Poplar does the same. Its `Copy` rearranges data on the device unless asked to save memory (API
-reference, program::Copy, `optimiseMemory`), and PopLibs offers a layout that needs no
-rearrangement, with entire packets on each tile (popops/HostSliceTensor.cpp). Each IPU has its own
-host link, so no data moves between IPUs. The same holds for remote buffers.
+Poplar works in this way, too. Its `Copy` rearranges data on the device unless the program asks it
+to save memory (API reference, program::Copy, `optimiseMemory`), and PopLibs offers a layout that
+needs no rearrangement, with entire packets on each tile (popops/HostSliceTensor.cpp). Each IPU has
+its own host link, so no data moves between IPUs. All this also applies to transfers with remote
+buffers.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True, eq=False)
 class Landing:
-    """A tensor's bytes in the host's order, divided into pieces of one tile and one packet each.
+    """A tensor's bytes in the host's order, in pieces; each piece is on one tile and in one packet.
 
     - `begin` and `end` are the addresses of each piece.
-    - `owner` is the tile that the piece is mapped to, and `landed` the tile on which its packet
+    - `owner` is the tile that each piece is mapped to, and `landed` is the tile on which its packet
       arrives.
     - `packets` (int64[tiles]) is the number of packets that arrive on each tile.
     """
@@ -70,8 +71,8 @@ def landing(graph: FrozenGraph, *tensors: Tensor) -> Landing:
 def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
     """Return where the packets of a transfer between `tensor` and the host arrive.
 
-    A tensor can have millions of pieces. To save memory, the function repeats one column at a time
-    and changes columns in place.
+    A tensor can have millions of pieces. To save memory, the function divides pieces at packet
+    boundaries one column at a time, and changes columns in place.
     """
     target = graph.target
     packet_bytes = target.host_packet_bytes
@@ -80,15 +81,15 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
     bytes_by_ipu = np.bincount(ipu, end - begin, target.num_ipus).astype(np.int64)
     packets_by_ipu = -(-bytes_by_ipu // packet_bytes)
     padding = packets_by_ipu * packet_bytes - bytes_by_ipu
-    # All packets form one sequence of bytes, with the packets of IPU 0 first. `position` is where
-    # each piece begins in it.
+    # All packets form one sequence of bytes, with the packets of IPU 0 first. `position` is the
+    # position of the beginning of each piece in this sequence.
     position = np.cumsum(end - begin)
     position -= end - begin
     position += (np.cumsum(padding) - padding)[ipu]
     del ipu
     packet = position // packet_bytes
     num_packets = (position + (end - begin) - 1) // packet_bytes - packet + 1
-    # From this line on, `position` is relative to the address of each piece.
+    # From here on, `position` is the distance from the address of each piece to its position.
     position -= begin
     begin, end, owner, distance, packet = (
         np.repeat(column, num_packets) for column in (begin, end, owner, position, packet)
@@ -162,7 +163,7 @@ def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool)
     begin, end, owner, landed = (
         column[is_elsewhere] for column in (pieces.begin, pieces.end, pieces.owner, pieces.landed)
     )
-    # Free the columns: they take 100 MB for a tensor with millions of pieces.
+    # Free the complete columns, which take 100 MB for a tensor with millions of pieces.
     del pieces
     if to_device:
         return moved(graph.target, landed, owner, end - begin)
@@ -174,10 +175,10 @@ def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool)
 
 
 def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
-    """Return `(tensors, to_device)` of a step that transfers data with the host, else None.
+    """Return `(tensors, to_device)` of a step that transfers data with the host, or None.
 
-    `to_device` is True if data moves to the tensors. A transfer with a remote buffer counts as a
-    transfer with the host.
+    `to_device` is True if the transfer writes to the tensors. A transfer with a remote buffer
+    counts as a transfer with the host.
     """
     match step:
         case RemoteCopyStep():
@@ -194,7 +195,7 @@ def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
 
 
 def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]:
-    """Return the bytes of transfers between `tensors` and the host for each of `Target.sets`."""
+    """Return the bytes that `tensors` exchange with the host, for each set in `Target.sets`."""
     num_sets = graph.target.num_sets
     if num_sets == 1:
         return (sum(tensor.num_elements * tensor.dtype.size for tensor in tensors),)
@@ -208,8 +209,8 @@ def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]
 def host_cycles(links: Sequence[int], target: Target, streaming: bool = False) -> int:
     """Return the cycles of transfers on all host links at the same time, rounded up.
 
-    `links` has the bytes of each host link. With `streaming`, the transfers are with streaming
-    memory.
+    `links` has the bytes of each host link. If `streaming` is True, the transfers are with
+    streaming memory instead of the host.
     """
     rate = target.streaming_bytes_per_cycle if streaming else target.host_bytes_per_cycle
     return math.ceil(max(links, default=0) / rate)

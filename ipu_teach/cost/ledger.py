@@ -2,10 +2,11 @@
 
 Some bytes are always on a tile: constants, the state of vertices, the pointers of vertex fields to
 their data, code, stacks, packet headers, and the variables that are always live (see `liveness`).
-Other bytes are there only for some of the time: the other variables, copies of other tiles' data
-that a compute set reads, results for other tiles, and packets from the host that arrive on another
-tile than the tile of their data. Variables that are never live at the same time share bytes. So the
-bytes of a tile are those at its peak, the leaf at which it has the most bytes.
+Other bytes are on a tile only for some time: the other variables, copies of other tiles' data that
+a compute set reads, results for other tiles, and packets from the host that arrive on another tile
+than the tile of their data. Variables that are never live at the same time share bytes. So the
+number of bytes that a tile needs is the number at its peak, which is the leaf at which the tile has
+the most bytes.
 
 Each variable starts on a new data path. The bytes lost between variables are counted separately, as
 gaps. Code can only run from non-interleaved memory. As in Poplar, everything else is placed there
@@ -72,14 +73,14 @@ def _category(variable: Variable) -> str:
 
 @dataclass(frozen=True, eq=False)
 class MemoryLedger:
-    """The bytes of variables and of everything else on each tile.
+    """The bytes of variables, and of everything else, on each tile.
 
-    - `names`, `categories`: one value for each variable.
-    - `tile`, `variable`, `size`: the columns of a table, with a row for each pair of a variable and
-      a tile that has some of its elements; `size` is in bytes.
-    - `always`: the bytes that are always present, without variables: int64[tiles] by category.
+    - `names`, `categories`: the name and category of each variable.
+    - `tile`, `variable`, `size`: the columns of a table. It has a row for each pair of a variable
+      and a tile that has some of the variable's elements; `size` is the number of their bytes.
+    - `always`: the bytes that are always present, except variables: int64[tiles] keyed by category.
     - `passing`: for each leaf of the programs, the bytes that are present only while it runs:
-      int64[tiles] by category.
+      int64[tiles] keyed by category.
     - `liveness`: the variables that are live at each leaf.
     """
 
@@ -100,9 +101,9 @@ class MemoryLedger:
 
     @cached_property
     def variable_bytes_per_tile(self) -> Array:
-        """The bytes of variables, constants and state on each tile, all added up: int64[tiles].
+        """The bytes of all variables, constants and state on each tile, summed up: int64[tiles].
 
-        The sum does not consider that variables which are live at different times can share memory.
+        Variables that are live at different times could share memory, but all of them are counted.
         """
         return total_of(self.tile, self.size, self.num_tiles)
 
@@ -119,10 +120,10 @@ class MemoryLedger:
         """The peaks of the bytes that are not always live, over all leaves of the programs.
 
         The tuple is `(peak_bytes, peak_leaf, bytes_by_leaf, fullest_tile)`. `peak_bytes`
-        (int64[tiles]) is the maximum on each tile, and `peak_leaf` (int64[tiles]) the number of the
-        leaf at which it occurs. `bytes_by_leaf` (int64[leaves]) is the sum over all tiles.
-        `fullest_tile` (int64[leaves]) is the tile with the most bytes at each leaf, including the
-        bytes that are always live.
+        (int64[tiles]) is the maximum on each tile, and `peak_leaf` (int64[tiles]) is the number of
+        the leaf at which this maximum occurs. `bytes_by_leaf` (int64[leaves]) is the sum over all
+        tiles. `fullest_tile` (int64[leaves]) is the tile with the most bytes at each leaf,
+        including the bytes that are always live.
         """
         live_by_leaf = self.liveness.live
         always = self.always_live_bytes_per_tile
@@ -157,9 +158,9 @@ class MemoryLedger:
 
     @cached_property
     def _at_peak(self) -> Array:
-        """Whether each row of the table is present at the peak of its tile: bool[rows].
+        """Whether the variable of each row is present at the peak of the row's tile: bool[rows].
 
-        A row is a variable on a tile.
+        A row of the table belongs to one variable on one tile.
         """
         present: Array = self.liveness.always[self.variable]
         if len(self.liveness.live):
@@ -178,19 +179,19 @@ class MemoryLedger:
 
     @property
     def held_per_tile(self) -> Array:
-        """The bytes of each tile at its peak, with the gaps between variables: int64[tiles].
+        """The bytes of each tile at its peak, including the gaps between variables: int64[tiles].
 
-        They must fit into the memory of a tile. The fullest tile is the tile with the most of these
-        bytes.
+        These bytes must fit into the memory of a tile. The fullest tile is the tile with the
+        largest number.
         """
         return self.bytes_per_tile + self.gaps_per_tile
 
     def by_region(self) -> dict[str, int]:
-        """Return the bytes at each tile's peak, added up over all tiles, by memory region.
+        """Return the bytes at each tile's peak, summed over all tiles, keyed by memory region.
 
         The keys are "Non-interleaved", "Interleaved" and "Overflow". The non-interleaved memory of
-        a tile is filled first, and overflow is what does not fit into its memory. Gaps are
-        included.
+        a tile is filled first. Overflow is the bytes that do not fit into the memory of the tile.
+        Gaps are included.
         """
         bytes_held = self.held_per_tile
         limit = self.target.bytes_per_tile
@@ -203,15 +204,15 @@ class MemoryLedger:
         }
 
     def by_variable(self, tile: int | None = None) -> dict[str, int]:
-        """Return the bytes of each variable by name, largest first, on one tile or on all tiles.
+        """Return the bytes of each variable, by name, largest first, on one tile or all tiles.
 
-        They include variables that are not live at the peak.
+        Variables that are not live at the peak are included.
         """
         rows = slice(None) if tile is None else self.tile == tile
         return self._named(self.variable[rows], self.size[rows])
 
     def at_fullest(self, tile: int | None = None, category: str = "") -> dict[str, int]:
-        """Return the bytes of each variable that is present at a tile's peak, by name.
+        """Return the bytes of each variable that is present at a tile's peak, keyed by name.
 
         The largest comes first. If `tile` is None, the bytes are summed over all tiles, each at its
         own peak. With `category`, only variables of that category count.
@@ -224,13 +225,13 @@ class MemoryLedger:
     def fullest_place(self, tile: int) -> Node | None:
         """Return the leaf of the programs at which a tile has its peak.
 
-        It is None if the bytes on the tile are always the same.
+        The result is None if the bytes on the tile are always the same.
         """
         peak, place, *_ = self._peak
         return self.liveness.places[int(place[tile])] if peak[tile] else None
 
     def live_at(self, place: int, tile: int | None = None) -> dict[str, int]:
-        """Return the bytes of each variable that is live at leaf `place` of the programs, by name.
+        """Return the bytes of each variable that is live at leaf number `place`, keyed by name.
 
         Leaves are numbered in program order. Variables that are always live are left out. With
         `tile`, only the bytes on that tile count.
@@ -252,10 +253,9 @@ class MemoryLedger:
 
     @property
     def passing_at_fullest(self) -> list[int]:
-        """For each leaf of the programs, the bytes that exist only while the leaf runs.
+        """The bytes that exist only while a leaf runs, for each leaf in program order.
 
-        The leaves are in program order. The bytes of a leaf are added up over the tiles that have
-        their peak at this leaf.
+        The bytes of a leaf are added up over those tiles that have their peak at this leaf.
         """
         peak, peak_place, *_ = self._peak
         return [
@@ -272,13 +272,13 @@ class MemoryLedger:
         return self._peak[3]
 
     def tiles_of(self, name: str) -> list[int]:
-        """Return the tiles that have elements of a variable called `name`, ascending."""
+        """Return, in ascending order, the tiles that have elements of a variable called `name`."""
         numbers = [i for i, variable_name in enumerate(self.names) if variable_name == name]
         return [int(t) for t in np.unique(self.tile[np.isin(self.variable, numbers)])]
 
     @cached_property
     def always_live_variables_per_tile(self) -> Array:
-        """The always-live bytes of variables, without constants and state: int64[tiles]."""
+        """The bytes of always-live variables, without constants and state: int64[tiles]."""
         is_plain = self._category_index == CATEGORIES.index(VARIABLES)
         rows = self.liveness.always[self.variable] & is_plain
         return total_of(self.tile[rows], self.size[rows], self.num_tiles)
@@ -287,7 +287,7 @@ class MemoryLedger:
     def _category_index(self) -> Array:
         """The index in `CATEGORIES` of each row of the table: int64[rows].
 
-        A row is a variable on a tile.
+        A row of the table belongs to one variable on one tile.
         """
         by_variable = np.array([CATEGORIES.index(c) for c in self.categories], np.int64)
         by_row: Array = by_variable[self.variable]
@@ -313,9 +313,10 @@ class MemoryLedger:
         return by_category
 
     def by_category(self, tile: int | None = None) -> dict[str, int]:
-        """Return the bytes by category at each tile's peak, of one tile or of all tiles together.
+        """Return the bytes at the peak of one tile, or of all tiles together, keyed by category.
 
-        The sum over all categories is `bytes_per_tile`.
+        For all tiles, the peaks of the tiles are added up. The sum over all categories is
+        `bytes_per_tile`.
         """
         return {
             category: int(size.sum() if tile is None else size[tile])
@@ -323,7 +324,7 @@ class MemoryLedger:
         }
 
     def _named(self, variable: Array, size: Array) -> dict[str, int]:
-        """Return the bytes by variable name, largest first; names without bytes are left out."""
+        """Return the bytes of variables by name, largest first; names without bytes are omitted."""
         total = total_of(variable, size, len(self.names))
         order = np.argsort(-total, kind="stable")
         result: dict[str, int] = {}
@@ -335,7 +336,7 @@ class MemoryLedger:
 def ledger(
     compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Target
 ) -> MemoryLedger:
-    """Return the ledger of the bytes of a compiled program, with the sizes of `target`.
+    """Return the ledger of the bytes of a compiled program, on the machine `target`.
 
     `exchanges[i]` has the exchanges of compiled step i.
     """
@@ -371,7 +372,7 @@ def ledger(
 def _always(
     compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Target
 ) -> dict[str, Array]:
-    """Return the bytes that are always present, without variables: int64[tiles] by category.
+    """Return the bytes that are always present, except variables: int64[tiles] keyed by category.
 
     The categories are the pointers of vertices, code, exchange code, control code, stacks and
     packet headers.
@@ -390,7 +391,7 @@ def _always(
         code += np.where(has_vertices, target.vertex_code_bytes, 0)
         worker_stacks = target.num_worker_contexts * target.worker_stack_bytes
         stacks = np.maximum(stacks, np.where(has_vertices, worker_stacks, 0))
-    # Poplar has two copy vertices: one for contiguous bytes, and one for several pieces.
+    # Poplar has two codelets for copies: one for contiguous bytes, and one for several pieces.
     copying = np.zeros((2, target.num_tiles), bool)
     for step, exchange in zip(compiled.steps, exchanges, strict=True):
         for traffic in exchange:
@@ -412,9 +413,9 @@ def _always(
 
 
 def exchange_code_bytes(exchange: Traffic, target: Target) -> Array:
-    """Return the bytes of the code for one exchange and of its copy vertices: int64[tiles].
+    """Return the bytes of an exchange's code and of its copy vertices, on each tile: int64[tiles].
 
-    Each copy vertex has two addresses and a count.
+    A copy vertex takes two addresses and a count.
     """
     issued: Array = (
         exchange.sends + target.exchange_setup_instructions * exchange.sources
@@ -428,10 +429,10 @@ def control_code_bytes(
 ) -> Array:
     """Return the bytes of the code that controls one step, without its exchange: int64[tiles].
 
-    The code exists once, however often the step runs. All tiles need the code of a sync. Only tiles
-    that exchange or copy data, or that have vertices, need the full code. `tiles` has an array of
-    tiles for each table of vertices. With `everywhere`, as in a transfer with the host, all tiles
-    need the full code.
+    The code exists once, even if the step runs many times. All tiles need the code of a sync. Only
+    tiles that exchange or copy data, or that have vertices, need the full code. `tiles` has an
+    array of tiles for each table of vertices. With `everywhere`, as in a transfer with the host,
+    all tiles need the full code.
     """
     busy = np.full(target.num_tiles, everywhere)
     for vertex_tiles in tiles:
@@ -443,7 +444,7 @@ def control_code_bytes(
 
 
 def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> dict[str, Array]:
-    """Return the bytes that are present only while a step runs: int64[tiles] by category."""
+    """Return the bytes that are present only while a step runs: int64[tiles] keyed by category."""
     if isinstance(step, ExecuteStep):
         arriving, leaving = exchange
         if step.copies:  # Copied data goes straight to its variable, so it needs no buffer.
@@ -460,7 +461,7 @@ def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> d
 def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Array:
     """Return the bytes of the pointers and lengths in the vertices of a table: int64[tiles].
 
-    `VectorLayout` describes the sizes of pointers and lengths.
+    The class `VectorLayout` describes the sizes of pointers and lengths.
     """
     bytes_per_tile = np.zeros(target.num_tiles, np.int64)
     vertices_per_tile = np.bincount(table.tiles, minlength=target.num_tiles)
@@ -473,7 +474,8 @@ def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Arr
                 field, target, graph.layouts[layout_numbers[0]]
             )
             continue
-        # `FrozenGraph.stretches` divides the rows into groups in which the layout is the same.
+        # The rows are divided into stretches of vertices with the same layout (see
+        # `FrozenGraph.stretches`).
         stretch_starts = graph.stretches(table, name)
         bytes_per_vertex = graph.each_layout(
             table.layouts[name][stretch_starts], partial(_pointer_bytes, field, target)
@@ -516,15 +518,15 @@ def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) ->
 def at_most(compiled: Compiled, target: Target) -> int:
     """Return an upper bound for the bytes on any tile.
 
-    It shows quickly that a small program fits, without computing its ledger.
+    If the bound fits into a tile's memory, the program fits, and its ledger need not be computed.
 
     The bound makes these assumptions:
 
     - One tile has every variable and every vertex.
     - All data of a step arrives as single elements. Each element needs a SEND instruction and a
       selection of its sender.
-    - The tile stores this data twice: as received, and rearranged. It also stores data that it
-      sends twice.
+    - The tile stores this data twice: as it was received, and rearranged. It also stores twice all
+      data that it sends.
     """
     graph = compiled.graph
     workers = target.num_worker_contexts
@@ -533,7 +535,7 @@ def at_most(compiled: Compiled, target: Target) -> int:
     bound += workers * target.worker_stack_bytes + target.supervisor_stack_bytes
     tables = [table for _, table in graph.tables()]
     bound += sum(int(pointer_bytes(graph, table, target).sum()) for table in tables)
-    # The code of Poplar's two copy vertices is added.
+    # The 2 stands for Poplar's two copy codelets.
     bound += (len({table.codelet for table in tables}) + 2) * target.vertex_code_bytes
     for step in compiled.steps:
         bound += target.control_code_bytes_per_step + 2 * workers * 3 * target.pointer_bytes
@@ -551,7 +553,7 @@ def at_most(compiled: Compiled, target: Target) -> int:
 
 
 def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
-    """Yield (total bytes, bytes of one element) for each field or tensor that a step moves."""
+    """Yield (number of bytes, bytes of one element) for each field or tensor that a step moves."""
     transfer = None if isinstance(step, ExecuteStep) else with_host(step)
     for tensor in [into for _, into in moves(step)] if transfer is None else transfer[0]:
         yield tensor.num_elements * tensor.dtype.size, tensor.dtype.size

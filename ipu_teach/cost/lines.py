@@ -1,10 +1,14 @@
 """The cycles of each line of a codelet.
 
-A line is a statement of `compute()`, or of a method or function that it calls. With prices for
-compiled code, each line has the cycles of its own work. With prices for code written by hand, that
-is so only for work on single elements. Work on vectors then overlaps with its loads and stores, so
-it takes as long as the longest of the three, and the cycles belong to the lines of that kind of
-work. The start of a vertex belongs to no line. Cycles added by rounding up belong to the last line.
+A line is a statement of `compute()`, or of a method or function that `compute()` calls.
+
+With prices for compiled code, each line has the cycles of its own work. With prices for code
+written by hand, this is true only for work on single elements. Work on vectors overlaps with its
+loads and stores there, so that only the longest of the three determines the time. The cycles then
+belong to the lines with this kind of work.
+
+The cycles to start a vertex belong to no line. Cycles that are added by rounding up belong to the
+last line.
 """
 
 from __future__ import annotations
@@ -41,18 +45,18 @@ from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
 
-MOST_PRINTED = 20  # A table shows at most this number of iterations.
-# A text shows at most this many of the elements that an iteration stored.
+MOST_PRINTED = 20  # The maximum number of iterations in a table.
+# The maximum number of stored elements that are printed for an iteration.
 MOST_TOLD = 3
-# The cycles of a source line are counted in units of 1/32 cycle.
+# The number of units in a cycle; the cycles of a source line are counted in these units.
 PARTS = 32
-ROUNDED = "rounding"  # The kind of work for cycles that round the total up to whole cycles.
+ROUNDED = "rounding"  # The kind of work of cycles that are added by rounding up.
 # An amount of work: (kind of work, place in the code, amount in units of 1/16 cycle).
 Charge = tuple[str, Spot, int]
 
 
 class Statement(NamedTuple):
-    """A statement: its method, its line number in the method (from 1), and the line's text."""
+    """A statement: the name of its method, its line in the method (1-based), and its text."""
 
     method: str
     number: int
@@ -60,7 +64,7 @@ class Statement(NamedTuple):
 
 
 class LineCycles(NamedTuple):
-    """A line, how often one vertex executed it, and its modelled cycles in total."""
+    """A statement, how often one vertex executed it, and the modelled cycles of all executions."""
 
     line: Statement
     times: int
@@ -87,12 +91,12 @@ class Turn:
     """An iteration of a loop in a codelet.
 
     - `line` is the line of the loop.
-    - `number` is the number of the iteration, from 1 each time the loop begins. `depth` is the
-      number of loops around this loop.
+    - `number` is the number of the iteration, which is 1 for the first iteration each time the loop
+      begins. `depth` is the number of loops around this loop.
     - `cycles` are modelled, and include those of inner loops.
     - `values` has the local variables at the end of the iteration, without large arrays.
-    - `stored` maps each field to the elements that the iteration stored, also in inner loops: their
-      numbers, or their indices if the field has several axes.
+    - `stored` maps each field to the elements that the iteration stored, also in inner loops: the
+      index of each element, which is a tuple if the field has several axes.
     - `held` maps each field to the values of the first three stored elements, at the end of the
       iteration.
     """
@@ -111,7 +115,7 @@ class Observed:
     """The record of one vertex that ran.
 
     - `result` is the return value of `Vertex.call`.
-    - `cycles` are modelled; -1 if they could not be counted.
+    - `cycles` is the number of modelled cycles, or -1 if they could not be counted.
     - `start` is the number of cycles before the first line. With the cycles of `lines`, they add up
       to `cycles`.
     - `lines` is empty if the cycles are an estimate.
@@ -170,9 +174,9 @@ class Observed:
 def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
     """Return the lines of a traced vertex with their cycles.
 
-    These cycles and those of the start add up to the cycles of the vertex. `row` is the vertex's
-    row in the table of the group. The result is empty if the cycles depend on data or are an
-    estimate, because then the lines have no counts.
+    The cycles of all lines and of the start add up to the cycles of the vertex. `row` is the
+    vertex's row in the table of the group. If the cycles depend on data or are an estimate, the
+    lines have no counts, and the result is empty.
     """
     target = priced_for(group.table.codelet, target)
     stated_cycles = None
@@ -230,13 +234,13 @@ def lines_of_pieces(
     times: list[int],
     beside: Mapping[tuple[str, int], int],
 ) -> LineCosts:
-    """Return the cycles of each line of a scalar loop, from counts of its executions.
+    """Return the cycles of each line of a scalar loop, computed from counts of executions.
 
-    - `code` is the loop. A piece is a part of its code without branches.
+    - `code` is the loop. It consists of pieces: parts of the code without branches.
     - `cycles` are the worker cycles of the vertex.
     - `pieces` has the number of executions of each piece, and `times` that of each line.
-    - `beside` has the amount of work on entire regions, in units of 1/16 cycle. The keys are pairs
-      (counter, index in `code.rates`).
+    - `beside` maps (counter, index in `code.rates`) to the amount of work on entire regions, in
+      units of 1/16 cycle.
     """
     charges: list[Charge] = []
     for piece, executions in zip(code.pieces, pieces, strict=True):
@@ -255,11 +259,10 @@ def lines_of_pieces(
 
 
 def factor_of(codelet: type[Vertex], target: Target) -> int:
-    """Return the factor by which the modelled worker cycles of a vertex are multiplied.
+    """Return the factor between a vertex's modelled worker cycles and the cycles that are reported.
 
-    For an ordinary vertex, the factor is 1, because its cycles are given in worker cycles. For a
-    supervisor or multi vertex, it is the number of workers, because its cycles are given in tile
-    cycles.
+    The cycles of an ordinary vertex are reported in worker cycles, so the factor is 1. Those of a
+    supervisor or multi vertex are reported in tile cycles, so the factor is the number of workers.
     """
     return 1 if codelet.context == "worker" else target.num_worker_contexts
 
@@ -282,8 +285,8 @@ def listed(
 ) -> LineCosts:
     """Return the lines of a vertex, and how the worker's `cycles` are divided among them.
 
-    `charges` has the amounts of work by place in the code, and `times` how often each place ran.
-    For a supervisor or multi vertex, the result is in tile cycles.
+    `charges` lists the amounts of work with their places in the code, and `times` has the number of
+    executions of each place. For a supervisor or multi vertex, the result is in tile cycles.
     """
     factor = factor_of(codelet, target)
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in COUNTERS}
@@ -340,8 +343,8 @@ def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
     """Return a function that maps a place (file, line) in a codelet's code to its statement.
 
     The place is usually in one of the codelet's methods, or in a function of its module. Otherwise,
-    the statement has the name of the file as its method, and no text. A place in a property counts
-    to the method or function that begins before it.
+    the statement has the name of the file as its method, and no text. A place in a property is
+    assigned to the last method or function that begins before it.
     """
     known = _functions(codelet)
 
@@ -372,7 +375,7 @@ def _functions(codelet: type[Vertex]) -> list[FunctionType]:
 def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
     """Return the statements of a codelet's methods that have no entry in `lines`.
 
-    Only methods of which at least one statement has an entry are searched.
+    Methods without any statement in `lines` are left out.
     """
     statements_with_cost = {statement.line for statement in lines}
     statements = list[Statement]()
@@ -393,7 +396,7 @@ def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
 
 
 def indents(codelet: type[Vertex]) -> dict[tuple[str, int], int]:
-    """Return the indentation level of each statement of a codelet, by (method, line)."""
+    """Return the indentation level of each statement of a codelet, keyed by (method, line)."""
     return {
         (function.__qualname__.split(".<locals>.")[-1], first): level
         for function in _functions(codelet)
@@ -432,7 +435,7 @@ def _statements(function: FunctionType) -> dict[int, tuple[int, str, int]]:
 def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """Return a table as aligned text, with two columns of numbers and two columns of text.
 
-    `head` has the headings, and `rows` the texts of the cells.
+    `head` has the headings, and `rows` has the strings in the cells.
     """
     rows_with_head = [head, *rows]
     n, cycles, line, _ = (max(map(len, column)) for column in zip(*rows_with_head, strict=True))

@@ -1,12 +1,12 @@
 """The links between IPUs: a ladder, as PopLibs' tools model it (lib/poplibs_test/Util.cpp).
 
 IPUs 2k and 2k + 1 share a card. The link between them is a rung of the ladder. The rails of the
-ladder join IPU i with IPUs i + 2 and i - 2. A message moves along a rail and changes to the other
-rail on the lower of the two rungs. In a torus, where the ends of the rails are joined, it takes the
-shorter direction. All links work at the same time, in both directions, and messages over one link
-share its rate. The exchange between IPUs lasts as long as the busiest link, plus the latency of the
-longest route. The latency is 15 ns for each link, which is half of the time of a sync that crosses
-the link and returns.
+ladder join IPU i with IPUs i + 2 and i - 2. If a message must change to the other rail, it does so
+on the lower of the two rungs at the ends of its route. In a torus, where the ends of the rails are
+joined, a message takes the shorter direction. All links work at the same time, in both directions,
+and messages over one link share its rate. The exchange between IPUs lasts as long as the busiest
+link, plus the latency of the longest route. The latency is 15 ns for each link. This is half the
+time of a sync, which crosses the link and returns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:
 def ring_order(count: int) -> list[int]:
     """Return the IPUs in order around the ladder, as PopLibs' createRing orders them.
 
-    With six IPUs, the order is up one rail, 0 2 4, and down the other rail, 5 3 1. Neighbours in
+    With six IPUs, the order is 0 2 4 (up one rail), then 5 3 1 (down the other rail). Neighbours in
     the list share a link.
     """
     return [*range(0, count, 2), *reversed(range(1, count, 2))]
@@ -75,8 +75,8 @@ def link_rate(link: Link, target: Target) -> float:
 def link_load(flows: Array, target: Target) -> tuple[Counter[Link], int]:
     """Return `(load, longest)` for messages between IPUs.
 
-    `flows[i, j]` is the number of bytes from IPU i to IPU j. `load` has the bytes over each link in
-    use, and `longest` is the number of links on the longest route.
+    `flows[i, j]` is the number of bytes from IPU i to IPU j. `load` maps each link in use to the
+    bytes over it, and `longest` is the number of links on the longest route.
     """
     load = Counter[Link]()
     longest = 0

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class VariableUse:
-    """The use of each variable by a step: does the step read it, write it, write all of it?
+    """How a step uses each variable: whether it reads it, writes any of it, or writes all of it.
 
     Each attribute is bool[variables].
     """
@@ -51,9 +51,9 @@ class Liveness:
     """The liveness of the variables of a compiled program.
 
     - `always` (bool[variables]) says which variables are always live.
-    - `places` has the leaves of all programs in order.
-    - `live` (bool[leaves, variables]) says whether a variable that is not always live is needed
-      before, during or after a leaf.
+    - `places` contains the leaves of all programs in order.
+    - `live` (bool[leaves, variables]) says whether a variable is needed before, during or after a
+      leaf. It does not cover variables that are always live.
     """
 
     always: Array
@@ -72,7 +72,7 @@ class Accesses:
         self._found: dict[int, VariableUse] = {}
 
     def none(self) -> Array:
-        """Return an array of flags in which no variable is selected: bool[variables]."""
+        """Return a mask that selects no variable: bool[variables], all False."""
         return np.zeros(len(self.start), bool)
 
     def of(self, number: int) -> VariableUse:
@@ -82,7 +82,7 @@ class Accesses:
         return self._found[number]
 
     def touched(self, *tensors: Side) -> Array:
-        """Return which variables have an element in one of the tensors: bool[variables].
+        """Return which variables contain an element of any of the tensors: bool[variables].
 
         Objects that are not tensors are ignored, because they are not in tile memory.
         """
@@ -108,8 +108,8 @@ class Accesses:
 
     def _touched(self, start: Array, stop: Array) -> Array:
         is_nonempty = stop > start
-        # Most fields of a compute set are inside a single variable. This case is tried first,
-        # because the search below takes longer.
+        # Most fields of a compute set are inside a single variable. Try this case first, because
+        # the general search below takes longer.
         if is_nonempty.all() and len(is_nonempty):
             contains_all: Array = (self.start <= start.min()) & (stop.max() <= self.stop)
             if contains_all.any():
@@ -132,8 +132,8 @@ class Accesses:
 class _Place:
     """A node of a program, with the variables that it uses.
 
-    `uses` (bool[variables]) selects the variables whose values the node needs. `fills` selects
-    those that it always overwrites completely before it reads them.
+    `uses` (bool[variables]) selects the variables whose old values the node needs. `fills` selects
+    the variables that the node always overwrites completely before it reads them.
     """
 
     def __init__(self, node: Node, accesses: Accesses) -> None:

@@ -45,15 +45,16 @@ from ipu_teach.saving.schema import MOST, Codec, PerTile, key, keyed, numbers, r
 from ipu_teach.target import FULL, REPLICA_AND_LADDER, Target, sync_of
 from ipu_teach.types import Array
 
-# A report file stores the bytes on the host links as a list of numbers, or with one IPU as a single
-# number. Older files contain only the sum of the bytes, as a single number.
+# A report file stores the bytes on the host links as a list with a number for each set of tiles, or
+# as a single number if there is only one set. Older files contain only the sum of the bytes, also
+# as a single number.
 HOST_LINKS = Codec(
     lambda v, _: v[0] if len(v) == 1 else list(v),
     lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),
 )
-# Steps of these kinds use a link to the host or to streaming memory.
+# The kinds of steps that use a link to the host or to streaming memory.
 TRANSFERS = ("StreamCopy", "RemoteCopy")
-# Before a step of these types, tiles do not wait for each other.
+# The types of steps before which tiles do not wait for each other.
 UNSYNCED = (UndefStep, AbortStep, StampStep, EqualStep)
 # The values of `StepCost.kind` for the steps in `UNSYNCED`.
 UNMET = ("WriteUndef", "Abort", "CycleStamp", "AssumeEqualAcrossReplicas")
@@ -61,7 +62,7 @@ UNMET = ("WriteUndef", "Abort", "CycleStamp", "AssumeEqualAcrossReplicas")
 
 @dataclass(frozen=True, eq=False)
 class StepCost:
-    """The modelled cost of one execution of one step. Arrays are by tile; cycles are tile cycles.
+    """The modelled cost of one execution of one step, in tile cycles. Arrays are int64[tiles].
 
     The phases of a step follow each other: sync, exchange of operands, compute, exchange of
     results. For a transfer from the host, the phases are sync, the transfer, and the exchange that
@@ -69,9 +70,9 @@ class StepCost:
     as long as its slowest tile. The waiting of the other tiles counts as sync, as in Poplar's
     profile.
 
-    On several IPUs, the cycles are those of all IPUs together; `by_set` returns the time for which
-    each IPU is occupied. `host_links` has the bytes on the host link for each of `Target.sets`. It
-    has a single number if only their sum is known.
+    On several IPUs, each phase lasts as long as the slowest tile of all IPUs; `by_set` returns the
+    cycles for which each IPU is occupied. `host_links` contains the bytes on the host link for each
+    of `Target.sets`, or a single number if only their sum is known.
     """
 
     kind: str
@@ -115,9 +116,9 @@ class StepCost:
 
     @property
     def balance(self) -> float:
-        """The mean compute cycles of the tiles divided by the maximum.
+        """The balance: mean compute cycles of the tiles, divided by the maximum.
 
-        A balance of 1 is perfect. It is 0 if no tile computes.
+        A balance of 1 is perfect. The balance is 0 if no tile computes.
         """
         longest = self.compute_duration
         return float(self.compute_cycles.mean() / longest) if longest else 0.0
@@ -127,10 +128,10 @@ class StepCost:
 
         - `groups` is equal for sets that begin the step together: 0 for all IPUs, and -1 for a set
           that does not wait for any other set.
-        - `cycles` is the time for which one execution occupies each set, 0 for a set that takes no
-          part.
+        - `cycles` is the number of cycles for which one execution occupies each set, 0 for a set
+          that takes no part in the step.
 
-        `group` is the number of neighbouring IPUs that take part together, and `at_work`
+        `group` is the number of neighbouring IPUs that execute the step together, and `at_work`
         (bool[sets]) says which sets take part.
         """
         ipus = at_work.reshape(target.num_ipus, -1)
@@ -144,7 +145,7 @@ class StepCost:
                 -1
             )
             return group_of_set, np.where(group_of_set == 0, self.cycles, 0)
-        # `ipu_of_set` has the IPU of each set of tiles.
+        # `ipu_of_set` contains the IPU number of each set of tiles.
         ipu_of_set = np.repeat(np.arange(len(ipus)), ipus.shape[1])
         for_all_ipus = ipus.shape[1] > 1 and self.kind not in UNMET
         is_together: Array = np.asarray(ipus.all(axis=1) & for_all_ipus)[ipu_of_set]
@@ -161,12 +162,13 @@ class StepCost:
         )
 
     def _by_group(self, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """Return `(groups, cycles)` for `Target.sets`, if groups of IPUs take part together.
+        """Return `(groups, cycles)` as in `by_set`, for a step that IPUs execute in groups.
 
-        Both are int64[sets]. `groups` has the number of the group of each set, from 1, or -1 if the
-        set takes no part. `cycles` is the time for which the step occupies each set: all members of
-        a group are occupied as long as its slowest member. They take part with their I/O tiles,
-        their computing tiles, or both. `at_work` is bool[groups, IPUs of a group, sets of an IPU].
+        Both arrays are int64[sets]. `groups` contains the number of each set's group, from 1, or -1
+        if the set takes no part. `cycles` is the number of cycles for which the step occupies each
+        set. All IPUs of a group are occupied as long as the slowest one. They take part with their
+        I/O tiles, with their computing tiles, or with both. `at_work` is bool[groups, IPUs of a
+        group, sets of an IPU].
         """
         shape = at_work.shape
         groups, ipus_per_group, _ = shape
@@ -187,9 +189,10 @@ class StepCost:
         """Return which of `Target.sets` take part in the step: bool[sets].
 
         A set takes part if one of its tiles computes or moves data, or has a vertex of the step.
-        `vertices` has an array of tiles for each table of vertices. The first set of an IPU, which
-        has the I/O tiles if there are any, also takes part if the host link is in use. All sets
-        take part in a step that no tile works in, such as an internal sync.
+        `vertices` contains, for each table of vertices, an array with the tile of each vertex. The
+        first set of an IPU, which has the I/O tiles if there are any, also takes part if the host
+        link is in use. All sets take part in a step that no tile works in, such as an internal
+        sync.
         """
         busy = [self.compute_cycles, *(t.received + t.sent + t.stayed for t in self.exchange)]
         has_work = np.any([np.logical_or.reduceat(p > 0, target.set_starts) for p in busy], axis=0)
@@ -203,7 +206,7 @@ class StepCost:
     def link_cycles(self, target: Target, ipu: int | None = None) -> int:
         """Return the cycles for which the step uses the link to the host or to streaming memory.
 
-        They are those of IPU number `ipu`, or those of the slowest IPU if `ipu` is None.
+        The cycles are those of IPU number `ipu`, or those of the slowest IPU if `ipu` is None.
         """
         links = self._links(target).sum(axis=1)
         local_links = links if ipu is None else links[ipu : ipu + 1]
@@ -212,8 +215,8 @@ class StepCost:
     def _links(self, target: Target) -> Array:
         """Return the bytes on the host link for each set of tiles: int64[IPUs, sets of an IPU].
 
-        Some report files have only the sum over all sets. For them, every entry of the array is
-        this sum.
+        Some report files contain only the sum over all sets. In this case, every entry of the array
+        is this sum.
         """
         count = target.num_sets
         known = len(self.host_links) == count
@@ -223,7 +226,7 @@ class StepCost:
     def at(self, target: Target, sync_cycles: int) -> StepCost:
         """Return the cost of the same step at the rates of `target`.
 
-        `sync_cycles` are the cycles of its sync on that target.
+        `sync_cycles` are the cycles of the step's sync on `target`.
         """
         per_tile = [t.tile_cycles(target) for t in self.exchange]
         return replace(
@@ -237,11 +240,12 @@ class StepCost:
 
 
 def together(kind: str, under_full: bool, target: Target, replicas: int) -> int:
-    """Return how many IPUs take part in a step together; 0 if each takes part by itself.
+    """Return how many IPUs execute a step together; 0 if each IPU executes it independently.
 
-    `under_full` says whether all IPUs take part together under the sync pattern FULL. Transfers
-    with the host and with streaming memory depend on the sync pattern: under SINGLE_PIPELINE, each
-    IPU is independent; under REPLICA_AND_LADDER, the IPUs of a replica take part together.
+    `under_full` says whether all IPUs execute the step together under the sync pattern FULL.
+    Transfers with the host and with streaming memory depend on the sync pattern: under
+    SINGLE_PIPELINE, each IPU is independent; under REPLICA_AND_LADDER, the IPUs of a replica take
+    part together.
     """
     if not under_full or target.sync_pattern == FULL or kind not in TRANSFERS:
         return under_full * target.num_ipus
@@ -251,12 +255,12 @@ def together(kind: str, under_full: bool, target: Target, replicas: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """An execution of compiled step `step` with vertices whose cycles depend on data.
+    """One execution of the compiled step `step`, with vertices whose cycles depend on data.
 
-    `cycles` has an array for each group of vertices, by the number of the group. A group consists
-    of vertices of equal shapes. The array has the cycles of each vertex, in the order of the
-    group's rows in the vertex table, and -1 for unknown cycles. They are worker cycles. For a
-    MultiVertex, they are those of its slowest worker times the number of workers.
+    `cycles` maps the number of a group (vertices of equal shapes) to an array with the worker
+    cycles of each vertex. The vertices are in the order of the group's rows in the vertex table,
+    and -1 stands for unknown cycles. The cycles of a MultiVertex are those of its slowest worker
+    times the number of workers.
     """
 
     step: int
@@ -266,9 +270,9 @@ class Measured:
 class CostModel:
     """The modelled costs of the steps of a compiled program, and the memory of the tiles.
 
-    The costs are those on machine `target`. It must have the number of tiles for which the program
-    was compiled. Steps are identified by numbers: first all compiled steps, from 0, and then the
-    executions `measured` in a run, whose cycles depend on data.
+    The costs are those on the machine `target`, which must have the number of tiles for which the
+    program was compiled. Steps are numbered from 0: first all compiled steps, then the executions
+    in `measured`, which were measured in a run because their cycles depend on data.
     """
 
     def __init__(
@@ -285,11 +289,11 @@ class CostModel:
     def at(self, target: Target) -> CostModel:
         """Return the costs of the same compiled program at the rates of `target`.
 
-        `target` must have the same number of tiles. If it has another number of workers, each
+        `target` must have the same number of tiles. If it has a different number of workers, each
         MultiVertex is traced again.
 
-        :raises InvalidMachineModelError: if `target` has other prices of codelets, and cycles were
-            counted in a run.
+        :raises InvalidMachineModelError: if `target` has different codelet prices, and cycles were
+            counted in a run with the old ones.
         """
         if self.measured and target.codelet_prices != self.target.codelet_prices:
             raise InvalidMachineModelError(f"""what_if() cannot change codelet_prices in this
@@ -301,7 +305,7 @@ class CostModel:
         return model
 
     def priced(self, prices: object) -> CostModel:
-        """Return the costs of the same program with other prices for the user's codelets.
+        """Return the costs of the same program with the prices `prices` for the user's codelets.
 
         `prices` is one of `target.PRICES`; None keeps the present prices.
         """
@@ -310,9 +314,9 @@ class CostModel:
         return self.at(replace(self.target, codelet_prices=str(prices)))
 
     def of_run(self, measured: Iterable[Measured]) -> CostModel:
-        """Return a cost model of the same program that also has the executions `measured` in a run.
+        """Return a cost model of the same program with the executions `measured` in a run.
 
-        `measured` must begin with all executions that this model has. Costs that are already known
+        `measured` must begin with the executions that this model already has. The costs of those
         are reused.
         """
         model = CostModel(self.compiled, self.target, measured)
@@ -324,10 +328,10 @@ class CostModel:
 
     @cached_property
     def groups(self) -> Mapping[int, tuple[Group, ...]]:
-        """The groups of vertices of each compute set, by the number of the compute set.
+        """Maps the number of each compute set to its groups of vertices.
 
-        If the target has another number of workers than the compiled program, each MultiVertex is
-        traced again.
+        If the target and the compiled program have different numbers of workers, each MultiVertex
+        is traced again.
         """
         workers = self.target.num_worker_contexts
         if workers == self.compiled.graph.target.num_worker_contexts:
@@ -339,14 +343,14 @@ class CostModel:
 
     @cached_property
     def memory(self) -> MemoryLedger:
-        """The ledger of the bytes of the program, by tile, variable and category."""
+        """The memory ledger: the bytes of the program by tile, variable and category."""
         exchanges = [self.exchange(number) for number in range(len(self.compiled.steps))]
         return ledger(self.compiled, exchanges, self.target)
 
     def check_memory(self) -> None:
         """Check that the program fits into the memory of each tile and into streaming memory.
 
-        :raises GraphMemoryAllocationError: if it does not fit.
+        :raises GraphMemoryAllocationError: if the program does not fit.
         """
         check_streaming(self.compiled.remote_buffers.values(), self.target)
         limit = self.target.bytes_per_tile
@@ -356,11 +360,13 @@ class CostModel:
     def check_reproducible(self) -> None:
         """Check that no codelet draws random numbers from the host or reads the host's clock.
 
-        Codelets of poprand are not checked. They use the random number generators of their tile.
+        Codelets of poprand are not checked, because they use the random number generators of their
+        tile.
 
-        :raises CodeletError: if a codelet does.
+        :raises CodeletError: if a codelet does one of these.
         """
-        # The source of a codelet is searched once, even if it is in many compute sets.
+        # The source of a codelet is searched only once, even if the codelet is in many compute
+        # sets.
         searched: set[type] = set()
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.groups[compute_set.id]:
@@ -386,7 +392,7 @@ class CostModel:
                         next:  {cause.next_step}; Engine(…, strict=False) runs it as it is.""")
 
     def check_estimates(self) -> None:
-        """Check that the cycles of every codelet can be counted, are given or depend on data.
+        """Check that every codelet's cycles can be counted, were given, or depend on data.
 
         :raises MissingPerfEstimateError: if the cycles of a codelet are unknown.
         """
@@ -421,7 +427,7 @@ class CostModel:
                             graph.set_perf_estimate(vertex, cycles); Engine(…, strict=False) runs it
                             without a cost.""")
 
-    # In the methods below, step `number` is a compiled step or a measured execution.
+    # In the methods below, `number` is the number of a compiled step or of a measured execution.
 
     @property
     def num_steps(self) -> int:
@@ -431,16 +437,17 @@ class CostModel:
     def compiled_number(self, number: int) -> int:
         """Return the number of the compiled step that step `number` executes.
 
-        `number` is that of a measured execution, or of a compiled step, which is returned
-        unchanged.
+        `number` is the number of a measured execution, or of a compiled step, whose number is
+        returned unchanged.
         """
         after = number - len(self.compiled.steps)
         return number if after < 0 else self.measured[after].step
 
     def compiled_step(self, number: int) -> Step:
-        """Return the compiled step that step `number` executes, or step `number` itself.
+        """Return the compiled step that step `number` executes.
 
-        `number` is that of a measured execution or of a compiled step.
+        `number` is the number of a measured execution, or of a compiled step, which is returned
+        itself.
         """
         return self.compiled.steps[self.compiled_number(number)]
 
@@ -454,8 +461,8 @@ class CostModel:
     def vertices(self, number: int) -> Iterator[tuple[Group, Array]]:
         """Yield (group, modelled cycles) for each group of vertices that step `number` executes.
 
-        The cycles are int64[vertices]. They are `UNKNOWN` (-1) for vertices without a count or an
-        estimate.
+        The cycles are int64[vertices], with `UNKNOWN` (-1) for vertices whose cycles are neither
+        counted nor estimated.
         """
         added_step = number - len(self.compiled.steps)
         step = self.compiled_step(number)
@@ -474,9 +481,9 @@ class CostModel:
     def vertex_cycles(self, number: int) -> tuple[Array, Array, Array, Array]:
         """Return `(cycles, tiles, takes_entire_tile, order)` for the vertices of step `number`.
 
-        Each array has one entry for each vertex. `takes_entire_tile` (bool) is True for supervisor
-        and multi vertices. `order` is the position of the vertex in its compute set. Cycles are
-        `UNKNOWN` (-1) for vertices without a count or an estimate.
+        Each array has one entry for each vertex. `takes_entire_tile` is True for supervisor
+        vertices and MultiVertex. `order` is the position of the vertex in its compute set. Cycles
+        are `UNKNOWN` (-1) for vertices whose cycles are neither counted nor estimated.
         """
         columns = [
             (
@@ -496,15 +503,16 @@ class CostModel:
             np.concatenate(column) for column in zip(*columns, strict=True)
         )
         positions = np.empty(len(order), np.int64)
-        # `order` has the numbers of all vertices of the compute set, from 0.
+        # `order` is a permutation of the vertex numbers 0, 1, … of the compute set.
         positions[order] = np.arange(len(order))
         return cycles[positions], tiles[positions], takes_entire_tile[positions], order[positions]
 
     def _executed(self, number: int) -> tuple[Array, Array, tuple[str, ...]]:
         """Return `(compute_cycles, active_cycles, unknown)` for the vertices of step `number`.
 
-        The cycles are int64[tiles] in tile cycles: with and without idle threads. `unknown` has the
-        names of codelets without an estimate.
+        Both are int64[tiles], in tile cycles: `compute_cycles` include the idle time of worker
+        threads, `active_cycles` do not. `unknown` contains the names of codelets whose cycles are
+        unknown.
         """
         target = self.target
         cycles, tiles, alone, _ = self.vertex_cycles(number)
@@ -522,9 +530,9 @@ class CostModel:
         return compute, active, tuple(sorted(unknown))
 
     def _sync(self, group: int) -> int:
-        """Return the cycles of the sync before a step in which `group` IPUs take part together.
+        """Return the cycles of the sync before a step that `group` IPUs execute together.
 
-        If `group` is 0, it is an internal sync, in which each IPU takes part by itself.
+        If `group` is 0, the sync is an internal sync within each IPU.
         """
         return self.target.internal_sync_cycles + (sync_of(group, self.target) if group else 0)
 

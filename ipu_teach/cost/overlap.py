@@ -1,24 +1,24 @@
-"""The clocks of sets of tiles that run their steps independently, and how long the sets wait.
+"""The clocks of sets of tiles that run independently, and how long the sets wait for each other.
 
 A set is the tiles of an IPU. If there are I/O tiles, each IPU has two sets: its I/O tiles and its
 computing tiles (`Target.sets`).
 
 A step is *external* if all IPUs take part in it together. Such steps are inter-IPU copies, external
-syncs, and under the sync pattern FULL transfers with the host or with streaming memory. An external
-step begins when the last IPU is ready. Under REPLICA_AND_LADDER, a transfer belongs to all IPUs of
-a replica, which wait for each other but not for other replicas. Any other step delays only the IPUs
-that take part in it, each for its own work; other IPUs continue at once. All IPUs also wait for
-each other where a run begins or ends, and where a predicate is read, because all IPUs need its
-value. That waiting has no further cost.
+syncs, and, under the sync pattern FULL, transfers with the host or with streaming memory. An
+external step begins when the last IPU is ready. Under REPLICA_AND_LADDER, a transfer belongs to all
+IPUs of a replica, which wait for each other but not for other replicas. Any other step delays only
+the IPUs that take part in it, each for the duration of its own work. Other IPUs continue at once.
+All IPUs also wait for each other where a run begins or ends, and where a predicate is read, because
+all IPUs need its value. This costs no cycles apart from the waiting itself.
 
-So a run is a sequence of *stretches*, which are groups of consecutive steps. All IPUs begin a
-stretch together, and it lasts as long as the IPU with the most work in it.
+So a run is a sequence of *stretches*: groups of consecutive steps that all IPUs begin together. A
+stretch ends when the IPU with the most work in it is done.
 
 I/O tiles delay computing tiles only in a step in which both take part. In such a step, both sets of
-that IPU begin together. So the order of steps in the program decides which work overlaps. A
-transfer always involves the I/O tiles too, because an IPU has a single link. If only I/O tiles take
-part in an external step, the I/O tiles of all IPUs begin it together. The same holds for computing
-tiles.
+the IPU begin together. So the order of the steps in the program decides which computing overlaps
+with which transfer. A transfer always involves the I/O tiles too, because an IPU has a single link.
+If only I/O tiles take part in an external step, the I/O tiles of all IPUs begin the step together.
+The same holds for computing tiles.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from ipu_teach.types import Array
 def met(clocks: Array, meets: Array) -> Array:
     """Return the cycle at which each set of tiles can begin a step: int64[sets].
 
-    `clocks` (int64[sets]) is the cycle at which each set has finished the steps before. Sets with
-    the same number in `meets` begin the step together, so they all wait for the last of them. A set
-    with the number -1 waits for no other set.
+    `clocks` (int64[sets]) is the cycle at which each set has finished its earlier steps. Sets with
+    the same number in `meets` begin the step together, so they all wait for the last of these sets.
+    A set with the number -1 waits for no other set.
     """
     latest = np.zeros(len(clocks), np.int64)
     both = meets >= 0
@@ -47,8 +47,8 @@ def met(clocks: Array, meets: Array) -> Array:
 def of_all(meets: Array) -> Array:
     """Return whether all sets begin a step together.
 
-    `meets` is int64[sets], the first array that `StepCost.by_set` returns. For an array of such
-    rows, the result has a bool for each row.
+    `meets` is int64[sets], the first array that `StepCost.by_set` returns. If `meets` is
+    int64[steps, sets] instead, the result is bool[steps].
     """
     return np.asarray((meets == 0).all(axis=-1))
 
@@ -58,10 +58,10 @@ class Overlap:
 
     An external step is a step that all IPUs begin together.
 
-    - `order` (int[n]) has the number of each step that ran.
+    - `order` (int[n]) contains the numbers of the steps that ran, in this order.
     - `meets` and `lasts` (int64[steps, ipus]) are the two arrays of `StepCost.by_set` for each
       step: which IPUs begin it together, and for how many cycles it occupies each IPU.
-    - `joints` are indices of `order`. All IPUs wait for each other before the steps at these
+    - `joints` are indices into `order`. All IPUs wait for each other before the steps at these
       indices, and before every external step.
     - `at_work` (bool[steps, ipus]) says which IPUs take part in each step. In an external step, the
       other IPUs wait for the first IPU that takes part.
@@ -78,9 +78,9 @@ class Overlap:
         self.order = order
         self.lasts = lasts
         self.meets = meets
-        # `shared` (int64[steps, ipus]) contains the cycles for which each step occupies each IPU,
-        # over all executions, if several IPUs begin the step together. `idle` contains the cycles
-        # of these in which the IPU takes no part in the step.
+        # `shared` (int64[steps, ipus]) contains, for steps that several IPUs begin together, the
+        # cycles for which the step occupies each IPU, over all executions. `idle` contains the
+        # cycles in `shared` of IPUs that take no part in the step, and 0 for the others.
         self.shared: Array = (
             np.bincount(order, minlength=len(lasts))[:, None] * lasts * (meets >= 0)
         )
@@ -97,12 +97,13 @@ class Overlap:
         meet[np.append(0, np.minimum(np.fromiter(joints, np.int64), len(order)))] = True
         meet[:-1] |= external[order]
         meet[1:] |= external[order]
-        # A stretch is a group of steps that all IPUs begin together. `cuts` has the index of the
-        # first step of each stretch. `begins` has the cycle at which each stretch begins, followed
-        # by the cycle at which the last one ends.
+        # A stretch is a group of steps that all IPUs begin together. `cuts` contains the index of
+        # the first step of each stretch. `begins` contains the cycle at which each stretch begins,
+        # and finally the cycle at which the last stretch ends.
         self.cuts: Array = np.flatnonzero(meet[:-1])
         self.begins: Array
-        # The `starts` of all steps, if some IPUs wait for each other within a stretch, else None.
+        # If some IPUs wait for each other within a stretch: the `starts` of all steps. Otherwise
+        # None.
         self._walked: Array | None = None
         if ((meets >= 0).any(axis=1) & ~external)[order].any():
             self._walk(meet)
@@ -112,7 +113,7 @@ class Overlap:
         self.total = int(self.begins[-1])
 
     def _walk(self, meet: Array) -> None:
-        """Compute the clocks step by step, if only some IPUs wait for each other before a step."""
+        """Compute the clocks step by step, for runs with steps before which only some IPUs wait."""
         num_steps, num_ipus = self.lasts.shape
         self._waited = np.zeros((num_ipus, num_ipus), np.int64)
         self._held = np.zeros((num_steps, num_ipus), int)
@@ -134,7 +135,7 @@ class Overlap:
         self.begins = np.append(self._walked[self.cuts, 0], begins[0])
 
     def _work(self, ipu: int) -> Array:
-        """Return for how many cycles an IPU works in each stretch: int64[stretches].
+        """Return the number of cycles for which an IPU works in each stretch: int64[stretches].
 
         A stretch is a group of consecutive steps that all IPUs begin together.
         """
@@ -170,7 +171,7 @@ class Overlap:
 
         `starts` is int64[last - first, ipus], the cycle at which each IPU begins each step. The
         other two are int64[last - first]: the cycles at which the first IPU begins and the last IPU
-        ends each step. They take into account only the IPUs that take part in the step.
+        ends each step. For these two arrays, only the IPUs that take part in the step count.
         """
         starts = self.starts(first, last)
         durations = self.lasts[self.order[first:last]]
@@ -201,7 +202,7 @@ class Overlap:
     def _last(self) -> Array:
         """The IPU that ends each stretch (group of steps) last: int64[stretches].
 
-        If several IPUs end it last, it is the one with the lowest number.
+        If several IPUs end a stretch last, it is the IPU with the lowest number.
         """
         last = np.zeros(len(self.cuts), np.int64)
         for ipu in reversed(range(self.lasts.shape[1])):
@@ -212,8 +213,9 @@ class Overlap:
     def waits(self) -> Array:
         """The cycles for which each IPU (first axis) waits for each other IPU: int64[ipus, ipus].
 
-        An IPU waits for the IPU that ends a stretch (a group of steps) last. In an external step in
-        which it takes no part, it waits for the first IPU that does.
+        At the end of a stretch (a group of steps), an IPU waits for the IPU that ends the stretch
+        last. In an external step in which an IPU takes no part, it waits for the first IPU that
+        takes part.
         """
         lasts = np.diff(self.begins)
         ipus = self.lasts.shape[1]
@@ -228,9 +230,10 @@ class Overlap:
     def holding(self, ipu: int) -> Array:
         """Return the cycles of each step in which other IPUs wait for IPU `ipu`: int64[steps].
 
-        Two kinds of steps of this IPU count. The first are its steps in a stretch that it ends
-        last; a stretch is a group of consecutive steps that all IPUs begin together. The second are
-        external steps, for which all IPUs wait, if other IPUs take no part in them.
+        Two kinds of steps count. The first are this IPU's steps in a stretch that it ends last; a
+        stretch is a group of consecutive steps that all IPUs begin together. The second are
+        external steps in which this IPU takes part and others do not, because all IPUs wait for an
+        external step.
         """
         if self._walked is None:
             earliest = np.min([self._work(peer) for peer in range(self.lasts.shape[1])], axis=0)

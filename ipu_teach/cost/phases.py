@@ -1,4 +1,4 @@
-"""The phases of a superstep in order, computed from the durations in a `StepCost`."""
+"""The phases of a superstep, in order, computed from a `StepCost`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class Phase:
     """One phase of a superstep, which lasts `cycles` (modelled).
 
     - `kind` is `SYNC`, `EXCHANGE`, `COMPUTE`, `LINKS`, `HOST` or `STREAMING`.
-    - `busy` (int64[tiles]) is for how many cycles each tile works in the phase. None means that all
-      tiles are occupied for the entire phase.
-    - `exchange` is the index of its traffic in `StepCost.exchange`, or -1 if it is not an exchange.
+    - `busy` (int64[tiles]) is the number of cycles for which each tile works in the phase. None
+      means that all tiles are occupied for the entire phase.
+    - `exchange` is the index of the phase's traffic in `StepCost.exchange`, or -1 if the phase is
+      not an exchange.
     """
 
     kind: str
@@ -46,12 +47,12 @@ def phases(
     """Return the phases of `step` that last at least one cycle; together they last `step.cycles`.
 
     The exchange of operands comes before the vertices or copies of a step, and the exchange of
-    results after them. With `host_first`, data comes from the host or from streaming memory before
-    the exchange that moves it to its tiles; otherwise the transfer comes last.
+    results after them. With `host_first`, the transfer with the host or with streaming memory comes
+    before the exchange that moves its data to the tiles; otherwise, the transfer comes last.
 
     With `own`, an index of `Target.sets`, return only the phases of that set of tiles. This needs
-    `meets` (int64[sets]), the first array that `StepCost.by_set` returns. It has equal numbers for
-    sets that begin the step together, and -1 for a set that does not wait for others.
+    `meets` (int64[sets]), the first array that `StepCost.by_set` returns. In `meets`, sets that
+    begin the step together have equal numbers, and a set that does not wait for others has -1.
     """
     is_local = is_waited_for = np.array(True)
     transfer_cycles = step.host_cycles
@@ -82,9 +83,9 @@ def phases(
 def link_cycles_of(step: StepCost, target: Target, own: int, meets: Array) -> int:
     """Return the cycles for which set `own` uses a link to the host or to streaming memory.
 
-    They are the cycles of the slowest link of all IPUs that begin the step together with this set.
-    `own` is an index of `Target.sets`. `meets` (int64[sets]), the first array that
-    `StepCost.by_set` returns, has equal numbers for sets that begin the step together.
+    The cycles are those of the slowest link among all IPUs that begin the step together with set
+    `own`, an index of `Target.sets`. `meets` (int64[sets]) is the first array that
+    `StepCost.by_set` returns: sets that begin the step together have equal numbers.
     """
     if meets[own] == 0:
         return step.host_cycles

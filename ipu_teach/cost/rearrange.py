@@ -1,18 +1,19 @@
-"""Moving data within a tile: Poplar's copy vertices gather or scatter pieces of memory.
+"""The cost of moving data within a tile, with Poplar's copy vertices.
 
-A vertex needs each of its vectors contiguous in the memory of its tile. If a vector is in several
-pieces, a copy within the tile gathers all of its bytes before the vertices work, or scatters them
+A vertex needs each of its vectors to be contiguous in its tile's memory. If a vector is in several
+pieces of memory, copy vertices gather its bytes before the vertices run, or scatter them
 afterwards. Data from other tiles needs no such copy, because it arrives in the order in which it is
-needed. If some data of a vector is on other tiles, the model assumes that the exchange delivers the
-entire vector. The reason is the published profile of tut6, whose tiles own parts of the vector that
-they read: it leaves no time for copies. The tile that receives a Copy of many pieces first stores
-them contiguously, and then moves each piece to its final address.
+needed. If a part of a vector is on another tile, the model assumes that the exchange delivers the
+entire vector. This is because the published profile of tut6, in which tiles own parts of the
+vectors that they read, leaves no time for copies. The tile that receives a Copy of many pieces
+first stores them contiguously, and then moves each piece to its final address.
 
-The costs are from the published halo exchanges (thorbenlouw/lbm-graphcore,
-halo-exchange-approaches/results.txt): six `DstStridedCopyDA32` to a column take 801.0 worker cycles
-each for its 102 numbers and 786.0 for 100. So a worker takes 36 cycles to start, 44.5 for a piece
-and one for each 8 bytes. By that formula, a `ShortMemcpy` of one number takes 81 (published: 76 to
-83) and a `DstLongStridedCopy` of 100 pieces of 400 bytes takes 1,628 (published: 1,579).
+The costs are from published halo exchanges (thorbenlouw/lbm-graphcore,
+halo-exchange-approaches/results.txt). There, six `DstStridedCopyDA32` vertices copy a column, and
+take 801.0 worker cycles each for 102 numbers and 786.0 for 100. So a worker takes 36 cycles to
+start, 44.5 for each piece and one for each 8 bytes. By this formula, a `ShortMemcpy` of one number
+takes 81 cycles (published: 76 to 83), and a `DstLongStridedCopy` of 100 pieces of 400 bytes takes
+1,628 cycles (published: 1,579).
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ from ipu_teach.types import Array
 
 # The worker cycles that a copy vertex takes to start, and for each piece.
 START, PIECE = 36, 44.5
-# It is assumed that up to this number of pieces are received at their final addresses.
+# The maximum number of pieces of a copy that a tile is assumed to receive at their final addresses.
 IN_PLACE = 4
-RUNS_AT_A_TIME = 1 << 19  # The arrays of this number of runs take about 50 MB.
+RUNS_AT_A_TIME = 1 << 19  # The arrays for this number of runs take about 50 MB.
 
-# The moves within the memory of each tile: (number of pieces, total bytes), both int64[tiles].
+# The data that each tile moves within its memory: (number of pieces, total bytes), int64[tiles]
+# each.
 Moves = tuple[Array, Array]
 
 
@@ -70,9 +72,9 @@ def copied(
 ) -> Moves:
     """Return `(pieces, bytes)` that tiles move within their own memory for copies.
 
-    Both results are int64[tiles]. The Copy with the number `copy[i]` moves `size[i]` bytes from
-    address `source[i]` to address `destination[i]`. Each Copy rearranges only its own data, even if
-    several of them are executed in one step.
+    Both results are int64[tiles]. Item i of the arrays is a piece of data: Copy number `copy[i]`
+    moves `size[i]` bytes from address `source[i]` to address `destination[i]`. Each Copy rearranges
+    only its own data, even if several of them are executed in one step.
     """
     run, written_begin, written_end, tile = tile_map.split(destination, destination + size)
     read_begin = source[run] + written_begin - destination[run]
@@ -86,7 +88,7 @@ def copied(
     size = end - begin
     local_rows = np.flatnonzero(owner == tile)
     remote_rows = np.flatnonzero(owner != tile)
-    # Sorting by tile puts pieces next to each other that are contiguous in a tile's memory, even if
+    # Sort by tile, so that pieces that are contiguous in a tile's memory become neighbours, even if
     # pieces of other tiles were between them.
     local_rows = local_rows[order_of(tile[local_rows])]
     moved = _joined(
@@ -112,8 +114,9 @@ def copied(
 def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Moves:
     """Return `(pieces, bytes)` that tiles move within their own memory for a compute set.
 
-    Tiles gather the data that vertices read, or scatter the data that they have written. Vertex
-    fields of the kind `without` ("input" or "output") are left out. Both results are int64[tiles].
+    Tiles gather the data that vertices will read, and scatter the data that vertices have written.
+    Vertex fields of the kind `without` ("input" or "output") are left out. Both results are
+    int64[tiles].
     """
     pieces, total_bytes = np.zeros((2, graph.target.num_tiles), np.int64)
     for table in compute_set.tables:
@@ -137,7 +140,7 @@ def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
     tile_map = graph.tile_map
     touched = graph.touched(table, name)
     stretch_starts = graph.stretches(table, name)
-    # Whether the field of each row crosses a boundary between pieces of the tile map.
+    # Whether the field of each table row crosses a boundary between intervals of the tile map.
     is_across_pieces = np.zeros(len(table), bool)
     map_piece = np.searchsorted(tile_map.start, touched.start, "right") - 1
     is_across_pieces[touched.row[touched.stop > tile_map.stop[map_piece]]] = True
@@ -169,7 +172,7 @@ class _Vectors:
 
     @property
     def is_split(self) -> Array:
-        """Whether any vector of each layout consists of several runs: bool[layouts]."""
+        """Which layouts have a vector that consists of several runs: bool[layouts]."""
         owner = np.repeat(np.arange(len(self.count)), self.runs.count)
         follows = (np.diff(owner) == 0) & (np.diff(self.number) == 0)
         split: Array = np.bincount(owner[1:][follows], minlength=len(self.count)) > 0
@@ -179,8 +182,8 @@ class _Vectors:
 def _vectors(layouts: Sequence[Layout | ListLayout], depth: int) -> _Vectors:
     """Return the vectors that a field with `depth` dimensions has in each of `layouts`.
 
-    An element that a view repeats, for example after a broadcast, counts once, because PopLibs has
-    vertices that use one number for many elements.
+    If a view repeats an element, for example after a broadcast, the element counts once, because
+    PopLibs has vertices that use one number for many elements.
     """
     parts = parts_of(layouts)
     runs, row_of_run, rows_of_layout = _rows(parts.layouts, depth)
@@ -198,7 +201,7 @@ def _vectors(layouts: Sequence[Layout | ListLayout], depth: int) -> _Vectors:
 
 
 def _rows(layouts: Sequence[Layout], depth: int) -> tuple[Runs, Array, Array]:
-    """Return `(runs, row_of_run, num_rows)`: contiguous runs of elements, and the rows of a matrix.
+    """Return `(runs, row_of_run, num_rows)`: the contiguous runs of each layout, divided into rows.
 
     `runs` has the runs of each layout. `row_of_run` is the number of the row that contains each
     run, and `num_rows` is the number of rows of each layout. If the field has two dimensions
@@ -256,8 +259,8 @@ def _moves(
         offset = offset[distinct_vertices]
         layout = layout[distinct_vertices]
     pieces, total_bytes = np.zeros((2, graph.target.num_tiles), np.int64)
-    # The arrays of all runs of a large field would take gigabytes. Each portion of the runs gets
-    # its own, smaller arrays.
+    # The arrays for all runs of a large field would take gigabytes, so the runs are processed in
+    # portions.
     portion = np.cumsum(vectors.runs.count[layout]) // RUNS_AT_A_TIME
     portion_starts = np.flatnonzero(np.diff(portion)) + 1
     for first_vertex, end_vertex in pairwise([0, *portion_starts.tolist(), len(layout)]):
@@ -282,7 +285,7 @@ def _moves_of(
 
     Both are int64[tiles]. Vertex i is on tile `tile[i]`. Its region begins at `offset[i]`, in
     elements of `element_bytes` bytes, and has the layout with the index `layout[i]` among the
-    layouts of `vectors`. Data that several vertices use is counted for each of them.
+    layouts of `vectors`. Data that several vertices use is counted once for each vertex.
     """
     tile_map = graph.tile_map
     runs = vectors.runs

@@ -1,10 +1,10 @@
 """The distribution of a tile's vertices over its worker threads.
 
 Vertices start in the order in which they were added. Each vertex starts on the first worker that is
-free; if several are free, on the lowest. A tile is done when its busiest worker is done, and a
-worker issues an instruction once in six cycles. So the time of the tile is 6 x the cycles of the
-busiest worker. (tut6 of graphcore/examples plans with ceil(vertices / 6) x 6 x cycles; LBM's
-published profile shows 600 cycles for one vertex of 100.)
+free; if several workers are free, on the one with the lowest number. A tile is done when its
+busiest worker is done, and a worker issues one instruction in six cycles. So the tile takes six
+times the cycles of its busiest worker. (tut6 of graphcore/examples assumes ceil(vertices / 6) x 6 x
+cycles; LBM's published profile shows 600 cycles for one vertex of 100.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
 
     `cycles` and `tiles` have one entry for each vertex, in the order in which the vertices start.
     """
-    # Most programs add their vertices tile by tile, so the sorting is skipped if possible.
+    # Most programs add their vertices tile by tile, so that no sorting is needed.
     if np.any(tiles[1:] < tiles[:-1]):
         order = order_of(tiles)
         cycles = cycles[order]
@@ -52,11 +52,11 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
 def in_turn(
     cycles: Array, first: Array, count: Array, num_workers: int
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Yield the starts of the first vertex of each tile, then of the second, and so on.
+    """Yield the starts of each tile's first vertex, then those of each tile's second, and so on.
 
-    Each item is `(tiles, worker, start, vertex)`: the tiles that have another vertex, the worker of
-    each vertex, the worker cycles after which it starts, and its index. The vertices of tile i are
-    `cycles[first[i]:first[i] + count[i]]`.
+    Each item is `(tiles, worker, start, vertex)`: the tiles that have a further vertex, the worker
+    of each of these vertices, the worker cycles after which it starts, and its index. The vertices
+    of tile i are `cycles[first[i]:first[i] + count[i]]`.
     """
     free = np.zeros((len(count), num_workers), np.int64)
     for rank in range(int(count.max(initial=0))):

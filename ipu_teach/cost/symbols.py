@@ -1,6 +1,6 @@
-"""Expressions as text, for prices that depend on an unknown number of elements.
+"""Expressions as strings, for prices that depend on an unknown number of elements.
 
-Arithmetic with a `Symbol` returns a `Symbol` with a longer text:
+Arithmetic with a `Symbol` returns a `Symbol` with a longer expression:
 
 16 * ((Symbol("n") + 1) // 2)        # 16 * ((n + 1) // 2)
 """
@@ -24,7 +24,7 @@ def _part(value: Any, holds: int) -> str:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A whole number represented by an expression in text; arithmetic extends the expression."""
+    """An unknown integer, represented by an expression in a string, which arithmetic extends."""
 
     text: str
     holds: int = SUM
@@ -40,9 +40,9 @@ class Symbol:
 
 
 def largest(*amounts: Any) -> Any:
-    """Return the largest of some numbers.
+    """Return the largest of several numbers.
 
-    If one of them is a `Symbol`, return an expression for the largest.
+    If one of them is a `Symbol`, the result is an expression for the largest.
     """
     if any(isinstance(amount, Symbol) for amount in amounts):
         return Symbol(f"max({', '.join(map(str, amounts))})", NAME)

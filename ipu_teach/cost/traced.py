@@ -1,19 +1,20 @@
 """The modelled cycles of one vertex.
 
-They come from the first of these sources that exists: the vertex's own `set_perf_estimate`, the
-estimator registered for its codelet, the codelet's own `cycles(self, target)`, and the operations
-in its trace. The unit is worker cycles (a worker issues an instruction once in six tile cycles).
-For a SupervisorVertex and a MultiVertex, it is tile cycles. A MultiVertex takes six times as many
-as its slowest worker.
+They come from the first of these sources that exists: `set_perf_estimate` for the vertex, an
+estimator registered for its codelet, the codelet's method `cycles(self, target)`, and the
+operations in the codelet's trace. The unit is worker cycles (a worker issues an instruction once in
+six tile cycles). For a SupervisorVertex and a MultiVertex, the unit is tile cycles. A MultiVertex
+takes six times the worker cycles of its slowest worker.
 
-The counts of a trace become cycles by the table in docs/model.md:
+The operations in a trace are converted to cycles as in the table in docs/model.md:
 
-- A vertex costs `VERTEX_OVERHEAD` to start (5: tut5 and tut6 of graphcore/examples guess the same).
-  A supervisor or multi vertex also costs the work of the supervisor around its workers.
-- Work on single elements issues one instruction a cycle: each load, each store, each operation of
-  weight 1 is one cycle. A loop costs nothing more: the chip repeats instructions without a branch
-  (`rpt`), and loads advance their own addresses.
-- Work on vectors processes as many elements in an instruction as the data path has (2 FLOAT, 4
+- Starting a vertex costs `VERTEX_OVERHEAD` cycles (5: tut5 and tut6 of graphcore/examples guess the
+  same). For a SupervisorVertex or a MultiVertex, the supervisor's cycles before and after the
+  workers run are added.
+- Work on single elements issues one instruction a cycle: each load, each store and each operation
+  of weight 1 takes one cycle. A loop adds no cycles, because the chip repeats instructions without
+  a branch (`rpt`), and loads advance their own addresses.
+- Work on vectors processes as many elements per instruction as fit in the data path (2 FLOAT, 4
   HALF).
 - An operation of several instructions costs as much as the inner loop of PopLibs' vertex
   (`vertices.rates`).
@@ -21,10 +22,11 @@ The counts of a trace become cycles by the table in docs/model.md:
 `target.codelet_prices` says how the instructions were written.
 
 - "compiled": by a C++ compiler. Loads, arithmetic and stores follow each other, every loop over
-  vectors has a start, and arrays that do not fit the registers are written to memory.
+  vectors costs `LOOP_START` cycles to start, and arrays that do not fit in the registers are
+  written to memory.
 - "by hand": loads and stores are issued together with the arithmetic (dual issue), two loads and
   one store a cycle (`ld2xst64pace`). So the work on vectors takes as long as the longest of the
-  three. A product and a sum are one instruction if the chip has one.
+  three. A product and a sum are one instruction if the chip has a fused instruction for them.
 """
 
 from __future__ import annotations
@@ -62,19 +64,19 @@ from ipu_teach.target import BY_HAND, Target
 from ipu_teach.types import FLOAT, HALF, INT, Array
 
 VERTEX_OVERHEAD = 5
-# In compiled code, `a @ b` takes four instructions for the elements of a data path: two loads, a
+# In compiled code, `a @ b` takes four instructions for each data path of elements: two loads, a
 # product and a sum.
 COMPILED_PRODUCT = 4
-# The cycles before each loop over vectors. PopLibs' HadamardProd and Select take as many cycles
-# before a region.
+# The cycles before each loop over vectors. PopLibs' HadamardProd and Select take this number of
+# cycles before each region.
 LOOP_START = 6
-# A worker's arithmetic registers have space for this number of data paths (of two words). They are
-# 16 words, without the pair that always reads as zero.
+# The number of data paths (of two words each) that fit in a worker's arithmetic registers. These
+# are 16 words, without the pair that always reads as zero.
 REGISTERS = 7
 UNKNOWN = -1
 UNIT = 16  # Work is counted in units of 1/16 cycle, so that 5.25 cycles are an integer.
 
-# For each function of numpy, the operations of PopLibs that compute it together.
+# Maps each function of numpy to the sequence of PopLibs' operations that computes it.
 OPERATIONS: dict[str, tuple[str, ...]] = {
     "divide": ("DIVIDE",),
     "reciprocal": ("INVERSE",),
@@ -111,13 +113,13 @@ _WHOLE_OPERATIONS = {
 }
 _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
 _CLIP_WEIGHT = 2  # A clip is two instructions for a data path: a minimum and a maximum.
-# Cycles for one element. np.where takes as many as PopLibs' Select, and functions that are not
-# listed elsewhere take as many as PopLibs' argmax.
+# Cycles for one element. np.where ("where") takes as many as PopLibs' Select, and functions that
+# are not listed elsewhere ("each") take as many as PopLibs' argmax.
 _EACH = {"where": 5, "each": 3, LOOP: LOOP_START}
 
 
 # Functions of an n x n matrix cost as much as the loops over single elements in docs/codelets.md.
-# In `_LOOPS`, a function has three texts. They list the instructions
+# `_LOOPS` maps a function to three strings. They list the instructions
 # - for each of the n rows;
 # - for each of the n (n - 1) / 2 pairs of rows;
 # - for each of the n (n * n - 1) / 6 iterations of a loop over the rows after the first of a pair.
@@ -125,14 +127,15 @@ _EACH = {"where": 5, "each": 3, LOOP: LOOP_START}
 # other name is an operation.
 _UPDATE = "move move move multiply fused"  # the instructions of m[i, j] -= f * m[k, j]
 _SWAP = "move move move move"
-# The instructions of Householder's reflections: `_BELOW` for a column and an element below it,
-# `_BESIDE` for a column to its right, and `_REFLECTION` for both.
+# The instructions of Householder reflections, for each column and each further element: `_BELOW`
+# for an element below the diagonal, `_BESIDE` for a column to the right, and `_REFLECTION` for an
+# element below in a column to the right.
 _BELOW = "move multiply fused move divide move move multiply move move"
 _BESIDE = "move subtract multiply add move"
 _REFLECTION = f"move move multiply fused {_UPDATE}"
-# Elimination uses the largest element of each column as its pivot. Its update changes a square of
-# elements, not only half of it. So the innermost loop has twice as many iterations as `_LOOPS`
-# assumes, minus the number of pairs of rows.
+# Elimination uses the largest element of each column as its pivot. Each update changes a square of
+# elements, whereas `_LOOPS` assumes a triangle. So the innermost loop has twice the iterations that
+# `_LOOPS` assumes, minus the number of pairs of rows.
 _ELIMINATION = (
     f"move absolute {_SWAP}",
     f"move absolute greater decide {_SWAP} move move divide",
@@ -147,17 +150,17 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
     # The work for a column of the right-hand side: swapping rows, and solving with two triangular
     # matrices.
     COLUMN: (f"{_SWAP} move move divide move", f"{_UPDATE} {_UPDATE} move", ""),
-    # For the square part of the matrix, the reflection of each column is applied to the later
-    # columns and to the result.
+    # "qr" counts the square part of the matrix, where each column's reflection is applied to the
+    # later columns and to the result.
     "qr": (
         "move multiply sqrt greater decide greater decide multiply subtract divide move move"
         " move subtract move",
         f"{_BELOW} {_BESIDE} multiply move",
         f"{_REFLECTION} {_REFLECTION} {_REFLECTION} {_REFLECTION}",
     ),
-    # The further work of qr for each row, if the matrix has more rows than columns.
+    # The additional work of "qr" for each further row, if the matrix has more rows than columns.
     TALL: (_BELOW, f"{_REFLECTION} {_REFLECTION}", ""),
-    # The further work of qr for each column, if the matrix has more columns than rows.
+    # The additional work of "qr" for each further column, if the matrix has more columns than rows.
     WIDE: (_BESIDE, _REFLECTION, ""),
 }
 
@@ -165,10 +168,10 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
 def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target) -> Any:
     """Return the cycles of numpy's function `name` on a contiguous array, in sixteenths.
 
-    `elements` is the number of elements of `dtype`. The result is in units of 1/16 cycle. It is a
-    number, or a `Symbol` if `elements` is a `Symbol`. `name` may also be a price name of the module
-    `compile.scalar.writer`, such as `LOOP`. PopLibs' loops process two or four elements in an
-    iteration if the data path has as many; a wider data path would not change those loops.
+    `elements` is the number of elements, and `dtype` their type. The result is in units of 1/16
+    cycle, and a `Symbol` if `elements` is a `Symbol`. `name` may also be a price name of the module
+    `compile.scalar.writer`, such as `LOOP`. An iteration of PopLibs' loops processes two or four
+    elements, as many as fit in the IPU's data path. A wider data path would not change these loops.
     """
     elements_per_path = _width(dtype, target)
     by_hand = target.codelet_prices == BY_HAND
@@ -197,7 +200,7 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target)
 
 
 def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
-    """Return the cycles in which a worker issues operation `name` for one element of `dtype`."""
+    """Return the worker cycles in which operation `name` is issued for one element of `dtype`."""
     if name in ("", FUSED, LOOP):
         return float(array_cycles(name, dtype, 1, target) / UNIT)
     width = _width(dtype, target)
@@ -219,7 +222,8 @@ def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> An
         return sum(round(UNIT * cycles) for cycles in cycles_of_each)
 
     cycles_per_row, cycles_per_pair, cycles_per_triple = map(units, _LOOPS[name])
-    # Two fused operations mean that the update changes all elements of a square, not only half.
+    # If the innermost loop has two fused operations, the update changes a square of elements, not a
+    # triangle.
     if _LOOPS[name][2].count("fused") > 1:
         cycles_per_pair -= cycles_per_triple // 2
     return (
@@ -243,10 +247,10 @@ def _width(dtype: np.dtype[Any], target: Target) -> int:
 
 
 class Tally:
-    """The instructions of a trace, by kind.
+    """The cycles of a trace's operations, by kind of work.
 
-    `charges` has a tuple for each operation that takes time: the counter of `COUNTERS` to which it
-    adds, the operation, and its amount in units of 1/16 cycle.
+    `charges` has a tuple (counter, operation, amount) for each operation that takes time: the
+    counter of `COUNTERS` to which the operation adds, and the amount in units of 1/16 cycle.
     """
 
     def __init__(self, trace: Trace, target: Target) -> None:
@@ -256,7 +260,7 @@ class Tally:
         self.charges: list[tuple[str, Op, int]] = []
         self.loops = 0  # The number of completed loops over vectors.
         self.loaded: set[Any] = set()  # The regions that the current loop has loaded.
-        # For each temporary array: the index of the loop that computes it.
+        # Maps each temporary array to the index of the loop that computes it.
         self.made: dict[int, int] = {}
         self.written: set[int] = set()  # The temporary arrays that were written to memory.
         stored = {trace.roots[op.args[0].id] for op in trace.ops if op.kind == "store"}
@@ -280,7 +284,8 @@ class Tally:
             into, value = op.args
             sample = samples[into.id]
             if sample.ndim == 0:
-                # Memory is written in words. So for a smaller element, the word is read first.
+                # Memory is written in words, so to store a smaller element, its word must be read
+                # first.
                 self._charge("scalar", op, UNIT)
                 self._charge(WORDS, op, 0 if sample.dtype.itemsize >= 4 else 2 * UNIT)
                 return
@@ -293,7 +298,8 @@ class Tally:
             self._work(op)
 
     def _work(self, op: Op) -> None:
-        # `upper` returns a part of what np.linalg.qr has computed already, so it takes no cycles.
+        # `upper` returns a part of the array that np.linalg.qr has already computed, so it takes no
+        # cycles.
         if op.fn is upper:
             self.made[op.result] = self.loops
             return
@@ -333,7 +339,7 @@ class Tally:
         self.made[op.result] = self.loops
 
     def _load(self, argument: Ref, op: Op) -> None:
-        """Add the cycles to load an operand, unless it is in registers already."""
+        """Add the cycles to load an operand, unless it is already in registers."""
         trace = self.trace
         sample = np.asarray(self.trace.samples[argument.id])
         root = trace.roots[argument.id]
@@ -371,8 +377,8 @@ class Tally:
     def _fused(self, op: Op) -> bool:
         """Return whether the chip has a single instruction for `op` and the product that it uses.
 
-        `op` must be a sum or difference. One of its operands must be a product that has no other
-        use.
+        The result is False unless `op` is a sum or difference, and one of its operands is a product
+        that no other operation uses.
         """
         samples = self.trace.samples
         result_dtype = np.asarray(samples[op.result]).dtype
@@ -392,8 +398,8 @@ class Tally:
                 # The instructions for sums of products are f32v2mac and f16v4cmac.
                 if op.kind == "reduce":
                     return True
-                # The instructions for vectors, f32v2axpy and f16v4mix, multiply a number by a
-                # vector. So one factor must be a number.
+                # The instructions for vectors, f32v2axpy and f16v4mix, multiply a vector by a
+                # number. So one of the factors must be a number.
                 if np.ndim(samples[op.result]):
                     return any(
                         np.ndim(samples[factor.id] if isinstance(factor, Ref) else factor) == 0
@@ -437,9 +443,9 @@ def _name(op: Op) -> str:
 def together(beside: Sequence[Any], target: Target) -> Any:
     """Return the cycles of work on vectors together with its loads and stores.
 
-    `beside` has (work, loads, stores); each is a number or an expression. In code written by hand,
-    the three overlap and two loads are issued at once, so the longest of them counts. In compiled
-    code, they follow each other.
+    `beside` is (work, loads, stores), each a number of cycles or an expression. In code written by
+    hand, the three overlap, and two loads are issued at once, so the result is the longest of the
+    three. In compiled code, the three follow each other.
     """
     vec, loads, stores = beside
     by_hand = target.codelet_prices == BY_HAND
@@ -449,7 +455,7 @@ def together(beside: Sequence[Any], target: Target) -> Any:
 def piece_cycles(piece: PricedPiece, target: Target) -> int:
     """Return the cycles of a piece of a scalar loop, in units of 1/16 cycle.
 
-    A piece is a part of the loop's code without branches.
+    A piece is a part of the loop's code that contains no branch.
     """
     return sum(
         times * round(UNIT * single_cycles(name, np.dtype(kind if name and kind else "f4"), target))
@@ -460,7 +466,7 @@ def piece_cycles(piece: PricedPiece, target: Target) -> int:
 def priced_for(codelet: type[Vertex], target: Target) -> Target:
     """Return `target` with the prices that apply to a codelet.
 
-    Codelets of the libraries always have the prices of code written by hand.
+    Library codelets always have the prices of code written by hand.
     """
     return replace(target, codelet_prices=BY_HAND) if of_library(codelet) else target
 
@@ -478,12 +484,12 @@ def depends_on_data(group: Group) -> bool:
 
 
 def launch_cycles(codelet: type[Vertex]) -> int:
-    """Return the tile cycles of a supervisor around its workers; 0 for an ordinary vertex."""
+    """Return a supervisor's tile cycles before and after its workers; 0 for an ordinary vertex."""
     return 0 if codelet.context == "worker" else SUPERVISOR_OVERHEAD
 
 
 def of_library(codelet: type[Vertex]) -> bool:
-    """Return whether a vertex belongs to the kit's libraries, including their templates."""
+    """Return whether a codelet, or the template that it comes from, is from the kit's libraries."""
     return any(base.__module__.startswith("ipu_teach.poplibs") for base in codelet.__mro__)
 
 
@@ -498,11 +504,11 @@ def column_of(group: Group, column: Array) -> Array:
 def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -> Array:
     """Return the modelled cycles of each vertex of `group`, or `UNKNOWN` (-1): int64[vertices].
 
-    If cycles depend on data, `measured` has the worker cycles of each vertex in one execution. For
-    a MultiVertex, it has those of the slowest worker times the number of workers.
+    If cycles depend on data, `measured` contains the worker cycles of each vertex in one execution;
+    for a MultiVertex, they are those of the slowest worker times the number of workers.
 
     :raises InvalidPerfEstimateError: if an estimator, or the codelet's own `cycles`, fails or
-        returns something else than a number of cycles.
+        returns anything other than a number of cycles.
     """
     estimates = column_of(group, group.table.estimates)
     if np.all(estimates >= 0):
@@ -524,8 +530,8 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     elif group.trace.stopped:
         modelled = UNKNOWN
     elif group.workers:
-        # The tile is done when its slowest worker is done. With n workers, each worker issues one
-        # instruction in n cycles.
+        # The vertex is done when its slowest worker is done. With n workers, each worker issues one
+        # instruction in n tile cycles.
         modelled = (
             len(group.workers) * max(trace_cycles(trace, target) for _, trace in group.workers)
             + start_cycles
@@ -533,7 +539,7 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     else:
         modelled = trace_cycles(group.trace, target)
         if codelet.context == "supervisor":
-            # A single worker does all the work, but it only issues an instruction in every sixth
+            # If a single worker does all the work, it issues an instruction only in every sixth
             # cycle of the tile.
             modelled = modelled * target.num_worker_contexts + start_cycles
     return np.where(estimates >= 0, estimates, modelled)

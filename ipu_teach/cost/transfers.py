@@ -1,9 +1,9 @@
-"""The messages of one exchange: senders, receivers and sizes.
+"""The messages of one exchange, with their senders, receivers and sizes.
 
-A tile that needs bytes of another tile receives them once, however often it uses them. If several
-tiles need the same bytes, the bytes are sent once, and all of these tiles receive them. So an
-exchange is a list of messages, each with a sender, a set of receivers and a size. Messages with the
-same sender and the same receivers are merged.
+A tile that needs bytes of another tile receives them once, even if it uses them several times. If
+several tiles need the same bytes, the bytes are sent once, and all of these tiles receive them. So
+an exchange is a list of messages, each with a sender, a set of receivers and a size. Messages with
+the same sender and the same receivers are merged.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ipu_teach.cost.host_transfers import landing, with_host
 from ipu_teach.graph.tile_map import TileMap, expand
 from ipu_teach.types import Array
 
-# If an exchange has more pieces of memory than this, counted for each receiver, the model does not
-# look for common receivers: each receiver gets its own message.
+# The maximum number of pieces of memory, counted for each receiver, up to which the model looks for
+# common receivers. Beyond it, each receiver gets its own message.
 MOST_PIECES = 4_000_000
 
 
@@ -29,7 +29,7 @@ MOST_PIECES = 4_000_000
 class Transfers:
     """The messages of one exchange, the largest first.
 
-    Message i has `size[i]` bytes, from tile `source[i]` to the tiles `receivers[i]`.
+    Message i sends `size[i]` bytes from tile `source[i]` to the tiles `receivers[i]`.
     """
 
     source: Array
@@ -41,7 +41,7 @@ class Transfers:
 
     @property
     def received(self) -> int:
-        """The bytes received by all tiles together."""
+        """The total bytes that all tiles receive."""
         return sum(int(size) * len(to) for size, to in zip(self.size, self.receivers, strict=True))
 
 
@@ -60,7 +60,7 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
         arriving = _messages(
             graph.tile_map, *edge_requests(graph, compute_set, "output", moves(step))
         )
-        # Results for another tile move from the tile of the vertex to the owner of the bytes.
+        # Results for another tile are sent by the vertex's tile to the tile that owns the bytes.
         vertex_tiles, begin, end, owner_tiles = crossing(
             graph.tile_map, *edge_requests(graph, compute_set, "input")
         )
@@ -98,8 +98,8 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
     if int((end_cuts - first_cuts).sum()) > MOST_PIECES:
         return _pairs(owner, receiver, end - begin)
     interval, piece = expand(first_cuts, end_cuts - first_cuts)
-    # A set of receivers is identified by the sum of its tiles' hashes, because the sum does not
-    # depend on their order.
+    # A set of receivers is identified by the sum of its tiles' hashes, because a sum does not
+    # depend on the order of the tiles.
     receiver_hash = _mix(receiver.astype(np.uint64))[interval]
     order = np.argsort(piece, kind="stable")
     message_starts = np.flatnonzero(np.append(True, piece[order][1:] != piece[order][:-1]))

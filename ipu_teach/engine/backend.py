@@ -1,11 +1,12 @@
 """The array module with which the engine computes: numpy, or CuPy on a GPU.
 
-The same plan runs on both; only the table of functions differs. On a GPU, a step is a queue of
-kernels and never waits for the host. Copies, + - x /, square roots, comparisons and integers have
-numpy's bits. Sums, products of matrices and transcendental functions are close to numpy's results,
-but add in another order. Work that a GPU cannot do for all vertices together runs on the host (see
-`host_fallback`). The CuPy table follows CuPy's documentation, and was tested with an imitation of
-CuPy that lacks the same functions. It has not been run on a device yet.
+The same plan of array calls runs on both; only the functions that it calls differ. On a GPU, a step
+is a queue of kernels and never waits for the host. Copies, + - x /, square roots, comparisons and
+integer operations give the same bits as numpy. Sums and matrix products add in another order, so
+their results differ slightly from numpy's, as do those of transcendental functions. Work that a GPU
+cannot do for all vertices together runs on the host (see `host_fallback`). The CuPy backend follows
+CuPy's documentation, and was tested with an imitation of CuPy that lacks the same functions as
+CuPy. It has not been run on a device yet.
 """
 
 from __future__ import annotations
@@ -27,29 +28,29 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
 Axis = int | tuple[int, ...] | None
-# An argument of a function of the array module: an array or a number.
+# An argument for a function of the array module: an array or a number.
 Operand: TypeAlias = Array | np.generic | bool | int | float
-# A call that is made later: (function, arguments). The function is usually one of the array module.
+# A call that is made later: (function, arguments). Most of these functions are from the array
+# module.
 Call = tuple[Function, Arguments]
 
 
 def run_all(calls: list[Call]) -> None:
-    """Make the calls one after another."""
+    """Execute the calls one after another."""
     for function, args in calls:
         function(*args)
 
 
 class Backend:
-    """The array functions that the engine uses for tile data, here those of numpy.
+    """The array functions with which the engine computes tile data, here those of numpy.
 
-    The engine calls these functions for tile data, so a subclass can replace numpy by another array
-    module that has the same functions.
+    A subclass can replace numpy with another array module that has the same functions.
     """
 
     name = "numpy"
     on_host = True
-    # The maximum number of bytes of temporaries. 0 means that `batch_plan` chooses it, to fit a
-    # processor's cache.
+    # The maximum number of bytes of temporary arrays. With 0, `batch_plan` chooses a number that
+    # fits a processor's cache.
     chunk_bytes = 0
 
     def __init__(self) -> None:
@@ -69,38 +70,39 @@ class Backend:
         return True
 
     def array(self, values: Array | np.generic) -> Any:
-        """Return a host array in memory that kernels can read."""
+        """Return the values of a host array, in memory that kernels can read."""
         return values
 
     def operand(self, value: Operand) -> Operand:
-        """Return an argument that is not traced, in memory that a kernel can read.
+        """Return the value of an untraced argument, in memory that kernels can read.
 
         Here, this is `value` itself.
         """
         return value
 
     def to_host(self, values: Array) -> Array:
-        """Return a copy of tile data as a numpy array, after waiting for it."""
+        """Wait until tile data are computed, and return a copy of them as a numpy array."""
         host: Array = values.copy()
         return host
 
     def finish(self) -> None:
-        """Wait for all calls to be done."""
+        """Wait until all calls have finished."""
 
     def ufunc(self, fn: np.ufunc, args: Sequence[Operand], out: Array, kwargs: Options) -> Call:
         """Return the call fn(*args, out=out, **kwargs).
 
-        For np.maximum and np.minimum, and if the arrays among the arguments have the float dtype of
-        `out`, Python numbers are converted to arrays once, instead of in every call.
+        Python numbers among the arguments are converted to arrays here, once, instead of in every
+        call. This is done for np.maximum and np.minimum, and if all arrays have the float dtype of
+        `out`.
         """
         if fn in (np.maximum, np.minimum):
             args = [a if isinstance(a, np.ndarray) else self._row(a, out) for a in args]
         elif {getattr(a, "dtype", out.dtype) for a in args} == {
             out.dtype
         } and out.dtype.kind == "f":
-            # Convert Python numbers once at this point, instead of in every call.
+            # Convert Python numbers here, once, instead of in every call.
             args = [np.array(a, out.dtype) if isinstance(a, (int, float)) else a for a in args]
-        # np.maximum and np.minimum take `out` only by name.
+        # np.maximum and np.minimum are given `out` by name.
         if kwargs or fn in (np.maximum, np.minimum):
             return partial(fn, out=out, **kwargs), tuple(args)
         return fn, (*args, out)
@@ -141,10 +143,11 @@ GPU_TYPES = "?bhilqBHILQefd"
 
 
 class CupyBackend(Backend):
-    """The array functions on a GPU, with the module `cupy`.
+    """The array functions on a GPU, from the module `cupy`.
 
-    Memory is allocated on the module's current device. CuPy's kernels do not check whether the
-    result overlaps an operand. So an operand that partly overlaps the result is copied first.
+    Memory is allocated on CuPy's current device. CuPy's kernels do not check whether the memory of
+    the result overlaps that of an operand. So an operand that partly overlaps the result is copied
+    before the call.
     """
 
     name = "cupy"
@@ -166,7 +169,7 @@ class CupyBackend(Backend):
         self.vecdot = self._vecdot
 
     def _take(self, array: Array, index: Array, axis: Axis, out: Array, mode: str) -> Array:
-        """Gather elements. CuPy has no `mode`; the indices are within bounds."""
+        """Gather elements. `mode` is ignored: CuPy lacks it, and all indices are within bounds."""
         gathered: Array = self._cupy.take(array, index, axis, out)
         return gathered
 
@@ -184,7 +187,7 @@ class CupyBackend(Backend):
         return all(self._has(op, trace) for op in trace.ops)
 
     def _has(self, op: Op, trace: Trace) -> bool:
-        """Return whether CuPy can run an operation and give numpy's result."""
+        """Return whether CuPy can run an operation with the same result as numpy."""
         if op.result >= 0 and np.asarray(trace.samples[op.result]).dtype.char not in GPU_TYPES:
             return False
         if op.kind == "store":
@@ -215,8 +218,8 @@ class CupyBackend(Backend):
         return self._cupy.asarray(np.asarray(values))
 
     def operand(self, value: Operand) -> Operand:
-        # Python numbers stay unchanged, because CuPy, like numpy, gives them the dtype of the other
-        # operand.
+        # Python numbers need no conversion, because CuPy, like numpy, gives them the dtype of the
+        # other operand.
         return self.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
     def to_host(self, values: Array) -> Array:
@@ -243,7 +246,7 @@ class CupyBackend(Backend):
         ), (array,)
 
     def _overlap(self, value: Operand, out: Any) -> bool:
-        """Return whether two arrays share memory but are not the same view."""
+        """Return whether two arrays share memory without being the same view of it."""
         if not isinstance(value, self._cupy.ndarray) or not self.may_share_memory(value, out):
             return False
         is_same_view = (
@@ -265,9 +268,9 @@ class CupyBackend(Backend):
 
 
 def _cuts(value: Operand | Ref, place: Array, trace: Trace) -> bool:
-    """Return whether a store of `value` in the array `place` converts floats to integers.
+    """Return whether storing `value` in the array `place` converts floats to integers.
 
-    For values out of range, the results of a GPU and a processor then differ.
+    The results of a GPU and a processor differ for floats that are out of the integer's range.
     """
     return (
         isinstance(value, Ref)
@@ -279,7 +282,7 @@ def _cuts(value: Operand | Ref, place: Array, trace: Trace) -> bool:
 def cuda_devices() -> int:
     """Return the number of CUDA devices that the driver reports, or 0 without a working driver.
 
-    The function imports no large module. Without a driver, it takes less than a millisecond.
+    The function imports no large module, and takes less than a millisecond without a driver.
     """
     name = {"win32": "nvcuda.dll", "darwin": ""}.get(sys.platform, "libcuda.so.1")
     if not name:
@@ -288,7 +291,7 @@ def cuda_devices() -> int:
         driver = ctypes.CDLL(name)
         count = ctypes.c_int(0)
         works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-    # The library does not exist, or it lacks these functions.
+    # The driver's library does not exist, or it lacks these functions.
     except (OSError, AttributeError):
         return 0
     return count.value if works else 0
@@ -298,8 +301,8 @@ def cupy_module() -> tuple[Any, str]:
     """Return (CuPy, description of its device) if its kernels run, or (None, reason).
 
     Without a driver this takes 0.2 milliseconds and imports nothing. With a driver, CuPy is
-    imported, and must add and multiply matrices once: an import alone proves neither a device nor
-    the libraries that compile kernels.
+    imported, and must add and multiply matrices once, because an import can succeed without a
+    device and without the libraries that compile kernels.
     """
     if os.environ.get("IPU_TEACH_GPU") == "0":
         return None, "switched off by IPU_TEACH_GPU=0"
@@ -330,7 +333,7 @@ def _working_cupy(count: int) -> tuple[Any, str]:
                 f"CuPy computes wrong results here: {total} and {product} instead of 6 and 2",
             )
         name = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
-    # The exception may be CUDARuntimeError, CompileException, DynamicLibNotFoundError or another.
+    # The exception may be a CUDARuntimeError, CompileException, DynamicLibNotFoundError or other.
     except Exception as error:
         return (
             None,
@@ -341,13 +344,14 @@ def _working_cupy(count: int) -> tuple[Any, str]:
 
 
 def choose_backend(name: str | None) -> Backend:
-    """Return the backend called `name`, or for None the fastest backend that runs here.
+    """Return the backend called `name`, or for None the fastest one that runs here.
 
-    This is CuPy's backend if CuPy runs, and otherwise numpy's.
+    The fastest backend is CuPy's if CuPy runs, and otherwise numpy's.
 
     :raises InvalidOptionError: if there is no such backend, or CuPy does not run on this computer.
     """
-    # The name is compared as text, because the truth value of an array is ambiguous.
+    # First convert the name to a string: if it were an array, the result of the comparison would
+    # have no truth value.
     if name is not None and shown(name) not in ("'numpy'", "'cupy'"):
         raise InvalidOptionError(f"""Engine was given backend={shown(name)}, which does not exist.
             next:  give "numpy", "cupy", or None for CuPy where it runs and else numpy.""")
@@ -368,8 +372,8 @@ def choose_backend(name: str | None) -> Backend:
 def one_blas_thread() -> Callable[[], AbstractContextManager[object]]:
     """Return a function that creates a context in which numpy's BLAS uses one thread.
 
-    With more threads, many small products stall. If threadpoolctl is not installed, as in a
-    browser, the context has no effect.
+    With more threads, many small products in a row become slow. If threadpoolctl is not installed,
+    as in a browser, the context has no effect.
     """
     try:
         from threadpoolctl import ThreadpoolController

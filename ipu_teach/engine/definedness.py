@@ -1,12 +1,13 @@
-"""Track which bytes have been written since load; in strict mode, other bytes must not be read.
+"""Track which bytes were written since load. In strict mode, reading any other byte is an error.
 
 A byte is defined if it was written since load, or has an initial value. Only a WriteUndef makes
-bytes undefined again. So each step is checked when it first runs, and again only after a WriteUndef
-of a variable that the step accesses. Variables that are known to be completely defined are skipped.
+bytes undefined again. So a step is checked when it first runs, and checked again only after a
+WriteUndef of a variable that the step accesses. Variables that are known to be completely defined
+are not checked.
 
-A WriteUndef is delayed until a step accesses its tensor, until the host reads or writes a tensor,
-or until the run ends. It is dropped if that step overwrites the complete tensor and reads none of
-it, so it costs nothing in a loop.
+A WriteUndef is delayed until a step accesses its tensor, until the host reads or writes any tensor,
+or until the run ends. If a step overwrites the complete tensor without reading it, the WriteUndef
+is dropped. So a WriteUndef in a loop usually costs nothing.
 """
 
 from __future__ import annotations
@@ -31,16 +32,17 @@ from ipu_teach.graph.tile_map import covered, expand, joined
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-# If intervals have at least this number of bytes on average, it is faster to set the bits of each
-# interval separately. Up to this number of intervals, it is also faster to test each interval
-# separately.
+# A limit with two uses. If an interval and the gap after it have at least this number of bytes on
+# average, it is faster to set the bits interval by interval. If there are at most this number of
+# intervals, it is faster to test the bits interval by interval.
 LONG = 64
 
-Bytes = tuple[Array, Array]  # Intervals of memory in bytes: (starts, stops).
-# The reader of an interval of bytes: (description, location, line of the program).
+Bytes = tuple[Array, Array]  # Intervals of memory: (starts, stops), in bytes.
+# Who reads an interval of bytes, for errors: (description, location, line of the program).
 Reader = tuple[str, str, Line]
-# A function that is called to describe an error in a read. It returns (starts, stops, function):
-# the intervals that are read, and a function that returns the `Reader` of interval number i.
+# A function that describes a read. It is called only if the read is an error. It returns (starts,
+# stops, function): the intervals that are read, and a function from i to the `Reader` of interval
+# number i.
 Blame = Callable[[], tuple[Array, Array, Callable[[int], Reader]]]
 NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -49,8 +51,8 @@ NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 class ByteSet:
     """Disjoint byte intervals of memory, in ascending order.
 
-    `touches` has the numbers of the variables that an interval overlaps. `fills` has the numbers of
-    the variables that the intervals cover completely.
+    `touches` has the numbers of the variables that overlap an interval, and `fills` those of the
+    variables that the intervals cover completely.
     """
 
     start: Array
@@ -59,7 +61,7 @@ class ByteSet:
     fills: frozenset[int]
 
     def common(self, other: ByteSet) -> int:
-        """Return the number of bytes in both sets."""
+        """Return the number of bytes that are in both sets."""
         if self.touches.isdisjoint(other.touches):
             return 0
         inside: Array = covered(self.start, self.stop, other.stop) - covered(
@@ -68,7 +70,7 @@ class ByteSet:
         return int(inside.sum())
 
     def is_set(self, bits: Array) -> bool:
-        """Return whether `bits` is set for all bytes of the intervals."""
+        """Return whether `bits`, bool[bytes of memory], is True for all bytes in the intervals."""
         if len(self.start) > LONG:
             return not len(_holes(bits, self.start, self.stop))
         return all(
@@ -99,15 +101,16 @@ class ByteSet:
 class MemoryAccess:
     """The memory accesses of a step, which are the same each time that it runs.
 
-    * `reads`: the bytes that must have been written before the step, each with a function that
-      describes the reader
+    * `reads`: pairs (bytes, function): bytes that must have been written before the step, and a
+      function that describes their reader
     * `stores`: the bytes that the step certainly overwrites, or is assumed to overwrite (see
       `_execute`)
-    * `looks`: the bytes whose earlier content the step may use or keep. These are `reads`, the
-      bytes that the step overwrites depending on data, and the earlier stamp that a CycleStamp
-      subtracts
+    * `looks`: the bytes whose earlier content may still matter after the step begins. These are the
+      bytes in `reads`, the bytes that the step may or may not overwrite, depending on data, and the
+      earlier stamp that a CycleStamp subtracts
     * `near`: the numbers of the WriteUndef steps whose variables the step accesses
-    * `sources`, `touches`: the numbers of the variables that the step reads or accesses
+    * `sources`, `touches`: the numbers of the variables that the step reads, and of those that it
+      accesses in any way
     """
 
     def __init__(self, definedness: Definedness, step: p.Step | p.Node) -> None:
@@ -133,7 +136,7 @@ class MemoryAccess:
     def _read(self, tensor: Tensor, reader: str, line: Line = NOWHERE) -> None:
         """Add a read of a complete tensor.
 
-        The error about the read begins with the text `reader`, such as "Copy to x reads".
+        An error about this read begins with the string `reader`, such as "Copy to x reads".
         """
         pieces = tensor.byte_extent()
         self.reads.append((self.definedness.bytes_of(pieces), _blame_for(pieces, reader, line)))
@@ -143,9 +146,9 @@ class MemoryAccess:
         self._stored.append(tensor.byte_extent())
 
     def _move(self, step: p.Step | p.Node) -> None:
-        """Add the accesses of a step, except those of a compute set.
+        """Add the accesses of a step that is not a compute set.
 
-        For a node of a program, add the read of its predicate.
+        If `step` is a program node instead, add the read of its predicate.
         """
         match step:
             case p.Node(predicate=Tensor() as predicate):
@@ -185,9 +188,9 @@ class MemoryAccess:
     def _execute(self, step: p.ExecuteStep) -> None:
         """Add the accesses of a compute set.
 
-        The traces show which elements are certainly stored. A scalar loop marks the elements of its
-        Outputs during the run. If a codelet could be neither traced nor translated, the Outputs of
-        its vertices count as completely stored.
+        For traced codelets, the trace shows which elements are certainly stored. A scalar loop
+        marks the elements of its Outputs during the run. If a codelet could be neither traced nor
+        translated, the Outputs of its vertices count as completely stored.
         """
         tables: dict[FrozenTable, list[Group]] = defaultdict(list)
         for group in self.definedness.compiled.groups[step.compute_set]:
@@ -221,7 +224,7 @@ class MemoryAccess:
     def _edges(self, table: FrozenTable, name: str) -> tuple[Array, Array, Callable[[int], Reader]]:
         """Return (starts, stops, function) for the bytes that vertices access through a field.
 
-        The function returns the `Reader` of interval number i.
+        The function maps i to the `Reader` of interval number i.
         """
         intervals = self.graph.intervals(table, name)
         compute_set = self.graph.compute_sets[table.compute_set]
@@ -245,8 +248,8 @@ class MemoryAccess:
 class Definedness:
     """A record of which bytes of memory are defined: `defined` has a bool for each byte.
 
-    `checked` contains the numbers of the steps that need no check when they run again. The function
-    `poison` fills a tensor with the value that stands for unwritten memory.
+    `checked` contains the numbers of the steps that need no check the next time they run. The
+    function `poison` fills a tensor with the value that stands for unwritten memory.
     """
 
     def __init__(self, compiled: Compiled, poison: Callable[[Tensor], None]) -> None:
@@ -257,7 +260,7 @@ class Definedness:
             [(variable.start, variable.stop) for variable in self.graph.variables], np.int64
         ).reshape(-1, 2)
         self._start, self._stop = np.ascontiguousarray(variable_bounds.T)
-        # np.full makes the system allocate all memory now. With np.zeros, it would do so during a
+        # np.full makes the system allocate all memory now, whereas np.zeros would delay that to the
         # run.
         self.defined = np.full(self.graph.memory_bytes, False)
         self.checked: set[int] = set()
@@ -278,19 +281,20 @@ class Definedness:
             undef_number: self.bytes_of(tensor.byte_extent()) for undef_number, tensor in undefs
         }
         self._accesses: list[MemoryAccess] = []
-        # For each WriteUndef, by its index: the indices of the steps that access its variables.
+        # Maps the index of each WriteUndef to the indices of the steps that access its variables.
         self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}
         for step in compiled.steps:
             self.add(step)
         self._waiting: set[int] = set()
-        # The WriteUndefs whose variables the running step overwrites completely.
+        # The delayed WriteUndefs that the running step makes needless, because it overwrites all
+        # their bytes.
         self._needless: set[int] = set()
         self._meetings: dict[tuple[int, int], str] = {}
 
     def add(self, step: p.Step | p.Node) -> int:
         """Add the accesses of a step, and return the number under which they are checked.
 
-        A program's node that reads a predicate is added in the same way.
+        `step` may also be a program node, which reads a predicate.
         """
         access = MemoryAccess(self, step)
         access_number = len(self._accesses)
@@ -308,7 +312,8 @@ class Definedness:
         """Return a function that calls `act`, which runs step `number`, and returns its result.
 
         If the step is not in `checked`, the function first checks that the bytes which the step
-        reads are defined. Afterwards, it marks the bytes that the step has stored as defined.
+        reads are defined. After the step, the function marks the bytes that the step has stored as
+        defined.
         """
 
         def checked() -> T:
@@ -345,7 +350,8 @@ class Definedness:
     def undefine(self, number: int) -> None:
         """Delay the WriteUndef step `number`.
 
-        The steps that access its variable are checked again when they run next.
+        The steps that access the variable of this WriteUndef are checked again the next time they
+        run.
         """
         if number not in self._waiting:
             self._waiting.add(number)
@@ -366,7 +372,7 @@ class Definedness:
     def check_host_read(self, tensor: Tensor, reader: str) -> None:
         """Raise `UninitialisedReadError` if the host reads an element that was never written.
 
-        `reader` is the call that reads, for the error.
+        `reader` is the name of the reading call, for the error.
         """
         pieces = tensor.byte_extent()
         self._check(self.bytes_of(pieces), _blame_for(pieces, f"{reader} reads", NOWHERE))
@@ -376,9 +382,10 @@ class Definedness:
     def _meet(self, undef: int, number: int) -> None:
         """Decide on the delayed WriteUndef `undef` before step `number`.
 
-        The WriteUndef is carried out now if the step may read a byte of its tensor, or writes only
-        some of the tensor's bytes. It becomes needless if the step overwrites all bytes, and is
-        delayed further if the step accesses none. The decision is stored for each pair of steps.
+        The WriteUndef is carried out now if the step may read a byte of its tensor, or overwrites
+        only some of the tensor's bytes. It becomes needless if the step overwrites all of these
+        bytes without reading any. It stays delayed if the step accesses none of them. The decision
+        is cached for each pair of steps.
         """
         effect = self._meetings.get((undef, number))
         if effect is None:
@@ -407,7 +414,7 @@ class Definedness:
         self._whole -= region.touches
         self._waiting.discard(undef)
 
-    # Methods for the bits of `defined`
+    # Methods that read or write the array `defined`
 
     def _fill(self, region: ByteSet) -> None:
         """Mark bytes as defined."""
@@ -417,7 +424,7 @@ class Definedness:
     def _check(self, region: ByteSet, blame: Blame) -> None:
         """Raise `UninitialisedReadError` if a byte of a region is not defined.
 
-        `blame` describes the read. It is called only for the error.
+        `blame` is a function that describes the read. It is called only if there is an error.
         """
         if not region.is_set(self.defined):
             starts, stops, reader = blame()
@@ -435,7 +442,7 @@ class Definedness:
         self._whole |= region.fills
 
     def bytes_of(self, *pieces: Bytes) -> ByteSet:
-        """Return the bytes of some intervals, which may overlap, as a `ByteSet`."""
+        """Return the union of intervals, which may overlap, as a `ByteSet`."""
         # Fast path for the usual case: a single interval within one variable.
         if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:
             start, stop = pieces[0]
@@ -470,7 +477,7 @@ class Definedness:
 
 
 def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
-    """Return a `Blame` for a read of the intervals `pieces`, all by the same reader."""
+    """Return a `Blame` for one reader that reads all of the intervals `pieces`."""
 
     def blame() -> tuple[Array, Array, Callable[[int], Reader]]:
         return (*pieces, lambda _: (reader, "", line))
@@ -481,9 +488,9 @@ def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
 def _in_part(group: Group, name: str) -> dict[int, Array]:
     """Return which elements of a field the vertices of a group certainly store.
 
-    The result maps the index of an array in a list field (0 for any other field) to a bool array.
-    An array that is completely stored is left out. If the trace stopped, the result is empty,
-    although nothing is known.
+    The result maps the index of an array in a list field (0 for any other field) to a bool array:
+    which elements are certainly stored. Arrays that are completely stored are left out. If the
+    trace stopped, the result is empty too, although nothing is known about the stores.
     """
     if group.trace.stopped:
         return {}
@@ -500,7 +507,7 @@ def _in_part(group: Group, name: str) -> dict[int, Array]:
 
 
 def _holes(bits: Array, start: Array, stop: Array) -> Array:
-    """Return the indices of the intervals [start, stop) in which a bit is not set."""
+    """Return the indices of the intervals [start, stop) in which at least one bit is not set."""
     low = int(start.min())
     high = int(stop.max())
     holes = low + np.flatnonzero(~bits[low:high])

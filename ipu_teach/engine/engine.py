@@ -1,4 +1,4 @@
-"""The engine, which compiles a graph and its programs, loads them on a device, and runs them."""
+"""The engine: it compiles a graph and its programs, loads them on a device, and runs them."""
 
 from __future__ import annotations
 
@@ -70,40 +70,42 @@ class Engine(WithoutSome):
     """A compiled program that can be loaded on a device and run.
 
     Write `Engine(graph, program)`, `Engine(graph, [first, second])` or `Engine(executable)`. The
-    engine checks the graph and models its cost at once, and raises the errors in the graph. Then
-    call `load(device)`, connect the streams, and call `run(i)` to run program number i. `load`
-    initialises the memory of the device, which keeps its contents from one run to the next. A
-    device holds one program: if another engine was loaded on the device since, load this engine
-    again.
+    constructor checks the graph, raises an error if the graph or a program is wrong, and models the
+    cost. Then call `load(device)`, connect the streams, and call `run(i)` to run program number i.
+    `load` initialises the memory of the device, which keeps its contents from one run to the next.
+    A device holds one program at a time: if another engine has been loaded on the device in the
+    meantime, load this engine again before the next run.
 
     Arguments:
 
-    * `options`: a dict of Poplar's engine options, listed in `host.options`, and `codelet_prices`:
-      "compiled" or "by hand", for the instructions of your own codelets (docs/model.md).
-    * `strict`: True (the default) makes races, reads of unwritten memory and codelets of unknown
-      cost errors. Codelets that draw random numbers on the host or read its clock count as codelets
-      of unknown cost. `strict=False` permits all three. A dict such as `{"races": False}` permits
-      some of them: "races", "uninitialised" or "estimates". A compute set with races then runs
-      vertex by vertex, and the last vertex to write wins.
-    * `merge_copies`: whether neighbouring copies that are independent become one step. Values do
-      not depend on it. The default is the option `mergeCopies`, which is True.
-    * `exact`: whether results equal those of a plain loop over the vertices bit for bit. With
+    * `options`: a dict of Poplar's engine options, which `host.options` lists. One further option,
+      `codelet_prices`, is "compiled" or "by hand": it says how the instructions of your own
+      codelets are assumed to be written (docs/model.md).
+    * `strict`: with True (the default), races, reads of unwritten memory and codelets of unknown
+      cost are errors. Codelets that draw random numbers on the host or read the host's clock count
+      as codelets of unknown cost. `strict=False` permits all three. A dict such as `{"races":
+      False}` permits only some of them. Its keys may be "races", "uninitialised" and "estimates". A
+      compute set with races then runs vertex by vertex, and the last vertex to write wins.
+    * `merge_copies`: whether neighbouring copies that are independent become one step. The results
+      do not depend on it. The default is the option `mergeCopies`, which is True.
+    * `exact`: whether all results are bit for bit those of a plain loop over the vertices. With
       `exact=False`, products of matrices may be joined into larger ones, and BLAS adds their terms
-      in another order. A FLOAT product of k terms is then off by less than k * 6e-8 times the sum
-      of the terms' magnitudes, and a HALF product by as much before it is rounded.
-    * `vertex_loop`: whether each vertex runs by itself in plain Python. This is slow, and is the
-      reference for the faster ways of running vertices.
+      in another order. The error of a FLOAT product of k terms is then less than k * 6e-8 times the
+      sum of the terms' magnitudes. A HALF product has the same error bound before it is rounded to
+      HALF.
+    * `vertex_loop`: whether each vertex runs by itself in plain Python. This is slow, and serves as
+      the reference for the faster ways of running vertices.
     * `shuffle`: a seed. The vertices of a compute set run in an order drawn from this seed; the
       results of a correct program do not depend on the order.
-    * `threads`: the number of host threads, 1 to 64, that compute a large batch of vertices. Values
-      do not depend on this number. With `exact=False`, only one thread is used.
+    * `threads`: the number of host threads, 1 to 64, that compute a large batch of vertices. The
+      results do not depend on this number. With `exact=False`, only one thread is used.
     * `backend`: "numpy", "cupy" (needs a CUDA GPU), or None for CuPy if it is available and
       IPU_TEACH_GPU is not 0. On a GPU, sums, products of matrices and transcendental functions
-      differ in the last digits, and code that depends on data runs on the host. This has not been
-      tried on a GPU yet.
+      differ in the last digits from numpy's, and codelets whose control flow depends on data run on
+      the host. The "cupy" backend has not been tried on a GPU yet.
 
-    With an `Executable`, do not pass programs, `strict` or `merge_copies`: it was compiled with
-    them.
+    With an `Executable`, do not pass programs, `strict` or `merge_copies`, because they were fixed
+    when it was compiled.
     """
 
     not_here = NOT_HERE
@@ -175,7 +177,8 @@ class Engine(WithoutSome):
         """Load the program on `device`, and set its memory to the initial values.
 
         Without `device`, load the program again on the device of the last call. `StreamCallback`s
-        discard their prefetched data; connected arrays and iterators continue where they were.
+        discard their prefetched data, but connected arrays and iterators continue at their current
+        position.
 
         :raises TensorIOStateError: if there is no device, if the graph was built for a different
             machine, or if the engine is running.
@@ -226,7 +229,7 @@ class Engine(WithoutSome):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the engine is loaded, and no other engine was loaded on the device since."""
+        """Whether the engine is loaded, and is the last engine that was loaded on its device."""
         return (
             self._machine is not None
             and self._device is not None
@@ -235,7 +238,7 @@ class Engine(WithoutSome):
 
     @property
     def backend(self) -> str:
-        """The array module that computes: "numpy", or "cupy" on a GPU."""
+        """The name of the array module that computes: "numpy", or "cupy" on a GPU."""
         return self._backend.name
 
     def _loaded(self) -> Machine:
@@ -260,7 +263,7 @@ class Engine(WithoutSome):
         """Run program number `index`. The report uses `name` as the name of this run.
 
         :raises ControlProgramError: if there is no such program.
-        :raises InvalidOptionError: if `name` is not text.
+        :raises InvalidOptionError: if `name` is not a string.
         :raises TensorIOStateError: if the engine is not loaded, or is running.
         :raises StreamConnectionError: before the run, if one of the program's streams is not
             connected.
@@ -353,14 +356,15 @@ class Engine(WithoutSome):
     # Methods that exchange data with the host
 
     def connect_stream(self, handle: str, data: Any, wrap: bool = True) -> None:
-        """Connect a stream to host data, which replaces an earlier connection.
+        """Connect a stream to host data, and replace any earlier connection of the stream.
 
         A stream to the device takes an array, an iterable of arrays, a function that returns an
         array, or a `StreamCallback`. A stream to the host takes an array to fill, a list to append
         to, a function to call with each array, or a `StreamCallback`.
 
-        Each transfer uses the next `num_elements` elements of an array. After the end of the array,
-        the next transfer uses its start again. With `wrap=False`, every transfer uses the start.
+        Each transfer uses the next `num_elements` elements of an array. When the array is used up,
+        the next transfer begins at its start again. With `wrap=False`, every transfer uses the
+        first `num_elements` elements.
 
         In a replicated graph, each transfer of an array contains the elements of all replicas, one
         replica after another. If the stream has the mode BROADCAST, each transfer contains the
@@ -386,10 +390,10 @@ class Engine(WithoutSome):
         function with one parameter fills the array that it gets. For a stream to the host, the
         function gets each array.
 
-        In a replicated graph, the function or the method of the `StreamCallback` is called once for
-        each replica. If it has a parameter `replica`, this is the number of the replica. For a
-        stream of the mode BROADCAST, there is only one call. Raises `StreamConnectionError` for an
-        unknown stream or an unsuitable callback.
+        In a replicated graph, the callback is called once for each replica. If it has a parameter
+        `replica`, it gets the number of the replica there. For a stream with the mode BROADCAST,
+        there is only one call for all replicas. Raises `StreamConnectionError` for an unknown
+        stream or an unsuitable callback.
         """
         if not callable(callback) and not isinstance(callback, StreamCallback):
             raise StreamConnectionError(f"""The stream {shown(handle)} was given {shown(callback)},
@@ -453,11 +457,11 @@ class Engine(WithoutSome):
         return self._loaded().host_read(access.tensor, f"read_tensor({handle!r})")
 
     def _peek(self, handle: str) -> Array:
-        """Return the values that `read_tensor` returns, without an error for unwritten elements."""
+        """Return the same values as `read_tensor`, but without an error for unwritten elements."""
         return self._loaded().peek(self._access(handle, write=False).tensor)
 
     def _written(self, handle: str) -> Array:
-        """Return for each element that `_peek` returns whether it was written."""
+        """Return a bool for each element of the array that `_peek` returns: was it written?"""
         return self._loaded().look(self._access(handle, write=False).tensor)[1]
 
     def _access(self, handle: str, write: bool) -> HostAccess:
@@ -483,9 +487,10 @@ class Engine(WithoutSome):
     ) -> None:
         """Write one row of a remote buffer.
 
-        `handle` is the name of the buffer. `row` is the index of the row in the buffer of the
-        replica with index `replica`. `values` has the `num_elements` elements of a row. Raises
-        `TensorIOStateError` for an unknown buffer, row or replica, or unsuitable values.
+        `handle` is the name of the buffer. Each replica has its own rows: the call writes row
+        number `row` of replica number `replica`. `values` has `num_elements` elements, the length
+        of a row. Raises `TensorIOStateError` for an unknown buffer, row or replica, or unsuitable
+        values.
         """
         buffer, number = find_buffer(
             self._compiled.remote_buffers, handle, row, replica, call="copy_to_remote_buffer()"
@@ -499,8 +504,8 @@ class Engine(WithoutSome):
     def copy_from_remote_buffer(self, handle: str, row: int = 0, replica: int = 0) -> Array:
         """Return one row of a remote buffer, as a new array of the buffer's dtype.
 
-        `handle` is the name of the buffer. `row` is the index of the row in the buffer of the
-        replica with index `replica`. The array has the shape (num_elements,). Raises
+        `handle` is the name of the buffer. Each replica has its own rows: the call reads row number
+        `row` of replica number `replica`. The array has the shape (num_elements,). Raises
         `TensorIOStateError` for an unknown buffer, row or replica, and `UninitialisedReadError` for
         a row that was never written.
         """
@@ -519,13 +524,13 @@ class Engine(WithoutSome):
     # Methods for recordings, reports and profiles
 
     def record(self, *tensors: Tensor, most: int = 100_000) -> Recording:
-        """Record the values of `tensors`, and each change, from the next run on, for `show.run`.
+        """Return a `Recording` of the values of `tensors` and of their changes, for `show.run`.
 
-        The returned `Recording` grows during each run until it has a total of `most` steps and
-        changed elements. After that, it only counts the steps. Another call of `record` replaces
-        the recording, and `load` starts it again. The tensors may have at most 65,536 elements in
-        total. Recorded runs are slower. Raises `InvalidOptionError` for unsuitable arguments, and
-        `TensorIOStateError` during a run.
+        Recording begins with the next run. The `Recording` grows during each run until its steps
+        and its changed elements together number `most`; after that, it only counts the steps.
+        Another call of `record` replaces the recording, and `load` clears and restarts it. The
+        tensors may have at most 65,536 elements in total. Recorded runs are slower. Raises
+        `InvalidOptionError` for unsuitable arguments, and `TensorIOStateError` during a run.
         """
         self._refuse_while_running("record()")
         images = [self._compiled.image(t) if isinstance(t, Tensor) else t for t in tensors]
@@ -550,8 +555,8 @@ class Engine(WithoutSome):
         if self._machine is None:
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
-        # For steps whose cycles depend on data, the machine's costs include the cycles that its
-        # runs have measured.
+        # The machine's costs are used, because they include the cycles that were measured in its
+        # runs for steps whose cycles depend on data.
         cost = self._machine.cost
         looped = self._machine.looped
         profile = (
@@ -566,12 +571,12 @@ class Engine(WithoutSome):
         )
 
     def get_report(self) -> Report:
-        """Return the attribute `report`. The method has Poplar's name."""
+        """Return `report`. In Poplar, this method has the same name."""
         return self.report
 
     @property
     def options(self) -> Options:
-        """All engine options with their values, by Poplar's names; read-only."""
+        """The values of all engine options, keyed by Poplar's option names; read-only."""
         return self._options
 
     @property
@@ -592,7 +597,7 @@ class Engine(WithoutSome):
     def disable_execution_profiling(self) -> None:
         """Stop recording runs in the report from the next run on.
 
-        Reports count the steps that are missing.
+        A report contains the number of steps that were not recorded.
         """
         self._recording = False
 
@@ -605,7 +610,7 @@ class Engine(WithoutSome):
     ) -> None:
         """Print the profile as Poplar does; `sections` selects parts of it.
 
-        The sections and options are explained in `ipu_teach.report.print_profile_summary`.
+        `ipu_teach.report.print_profile_summary` explains the sections and options.
         """
         print_profile_summary(
             self.report,

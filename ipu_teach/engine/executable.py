@@ -1,12 +1,12 @@
-"""A compiled program as an object, which any number of engines can run and a file can store.
+"""A compiled program as an object that any number of engines can run and that a file can store.
 
     executable = compile_graph(graph, program)
     executable.save("adder.ipu")
     engine = Engine(Executable.load("adder.ipu", codelets=[Add]))
 
-The file contains the graph and the programs as data, and no Python code. When it is loaded, the
-codelets are found by name, and must equal those with which it was saved. A loaded executable is
-compiled again, so it passes every check.
+The file contains the graph and the programs as data, and no Python code. When the file is loaded,
+the codelets are found by name. Their fields and code must be the same as when the file was saved.
+The loaded graph is then compiled again, which repeats every check.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CHECKS = ("races", "uninitialised", "estimates")
 
 
 class Executable:
-    """A graph and its programs: checked, with their costs, and ready to run.
+    """A graph and its programs, checked and ready to run, with their modelled costs.
 
     Create it with `compile_graph` or `Executable.load`.
     """
@@ -64,7 +64,7 @@ class Executable:
 
     @cached_property
     def profile(self) -> CompiledProfile:
-        """The compiled program as reports show it, computed on demand."""
+        """The compiled program in the form that reports use, computed on demand."""
         return CompiledProfile(self.cost)
 
     @property
@@ -79,7 +79,7 @@ class Executable:
 
     @property
     def report(self) -> Report:
-        """The report of the compiled program, before anything has run."""
+        """The report of the compiled program, without any runs."""
         return Report(
             self.profile,
             StepLog().snapshot(),
@@ -89,7 +89,7 @@ class Executable:
     # Methods that save and load executables
 
     def serialize(self) -> bytes:
-        """Return the executable as bytes, in the same format as in a file that `save` writes.
+        """Return the executable as bytes, in the same format as the files that `save` writes.
 
         :raises NotOfferedError: if the executable contains an object that cannot be saved.
         """
@@ -169,11 +169,12 @@ def compile_graph(
     `options`, `strict` and `merge_copies` are as for `Engine`. `progress(step, total)` is called
     during the work, and at the end with step = total.
 
-    :raises GraphMemoryAllocationError: if a tile or the streaming memory is too small. The error
-        has the report in `error.report`, or None if the fields of one vertex exceed a tile. With
-        the option `debug.allowOutOfMemory`, the executable is returned, and only loading it fails.
-        The error is also raised, without a report, if the program needs more memory than this
-        computer has; if it needs more than is free, there is a `HostMemoryWarning`.
+    :raises GraphMemoryAllocationError: if a tile or the streaming memory is too small.
+        `error.report` is the report, or None if the fields of a single vertex exceed the memory of
+        a tile. With the option `debug.allowOutOfMemory`, the executable is returned instead, and
+        only loading it fails. The error is also raised, without a report, if the program needs more
+        memory than this computer has. If the program needs more than is free, there is only a
+        `HostMemoryWarning`.
 
     The errors of a wrong graph or program are raised too.
     """
@@ -263,7 +264,7 @@ def _list_of(programs: Program | Sequence[Program]) -> Sequence[Program]:
 def _check_memory(executable: Executable, spill: bool) -> None:
     """Raise `GraphMemoryAllocationError` with the report if a tile has too little memory.
 
-    With `spill`, store the error in the executable instead.
+    With `spill`, store the error in the executable instead of raising it.
     """
     try:
         executable.cost.check_memory()
@@ -275,7 +276,9 @@ def _check_memory(executable: Executable, spill: bool) -> None:
 
 
 def checks_of(strict: bool | Mapping[str, bool], options: Options) -> dict[str, bool]:
-    """Return, for each check, whether it is on. A check that a dict `strict` does not name is on.
+    """Return a dict that maps the name of each check to whether the check is on.
+
+    If `strict` is a dict, the checks that it does not name are on.
 
     `debug.verify` and `debug.checkUninitialised` take precedence over `strict`.
 

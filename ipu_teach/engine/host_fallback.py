@@ -1,9 +1,9 @@
 """Run vertices on the host while the machine's memory is on a GPU.
 
 Scalar loops and the plain vertex loop run on a processor, and some numpy functions have no form for
-many vertices together. Such vertices run on the host. The memory that they access is copied to the
-host once before they run, and back once after they have run, in one piece each way. An Execute
-waits for the GPU only at these copies.
+many vertices together. So these vertices run on the host. The memory that they access is copied to
+the host in one piece before they run, and copied back in one piece afterwards. An Execute waits for
+the GPU only at these two copies.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ipu_teach.engine.views import regions_of
 def visit(
     memory: Memory, groups: Iterable[Group], graph: FrozenGraph, calls: list[Call]
 ) -> list[Call]:
-    """Return `calls`, preceded by a copy of memory to the host and followed by a copy back.
+    """Return `calls`, with a copy of memory to the host before them and a copy back after them.
 
-    The calls run `groups` in the host's copy of `memory`.
+    The calls run the vertices of `groups` in the host's copy of `memory`.
     """
     byte_spans = [span for group in groups for span in spans(group, graph)]
     if not byte_spans:
@@ -34,7 +34,7 @@ def visit(
 def spans(group: Group, graph: FrozenGraph, written: bool = False) -> Iterable[tuple[int, int]]:
     """Yield (first byte, end) for each field, or only for each field that compute() writes.
 
-    The interval contains the field's regions in all vertices. Empty regions are left out.
+    Each interval contains the field's regions in all vertices. Empty regions are left out.
     """
     for name, declared in group.table.fields.items():
         for region in regions_of(group, graph, name) if declared.written or not written else ():

@@ -1,4 +1,4 @@
-"""Check the memory of this computer that a program needs, before the computer swaps."""
+"""Check that a program fits into this computer's memory, so that the computer does not swap."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from ipu_teach.compile import Compiled
 from ipu_teach.errors import GraphMemoryAllocationError, HostMemoryWarning, IPUTeachError, counted
 from ipu_teach.graph.source import caller
 
-# The bytes of host memory for the exchange, compute and cost of one step on one tile. Measurements
-# gave 116 bytes for copies only, and 224 to 271 bytes for an all-reduce on 4 and on 16 full IPUs.
+# The bytes of host memory that the data about one step on one tile need (its exchange, compute and
+# cost). Measurements gave 116 bytes for copies only, and 224 to 271 bytes for an all-reduce on 4
+# and on 16 full IPUs.
 COST_BYTES = 256
-LEAST = 1 << 25  # The free memory is not checked for fewer bytes than this.
+LEAST = 1 << 25  # If fewer bytes than this are needed, the free memory is not checked.
 
 
 def check_costs(compiled: Compiled) -> None:
-    """Check that the costs of all steps on all tiles fit into this computer's memory.
+    """Check that the cost model of all steps and tiles fits into this computer's memory.
 
     :raises GraphMemoryAllocationError: if the computer has less memory than needed. If it has
         enough, but not enough is free, there is a `HostMemoryWarning`.
@@ -34,9 +35,9 @@ def check_costs(compiled: Compiled) -> None:
 
 
 def check_variables(compiled: Compiled, marks: bool) -> None:
-    """Check that the variables of an engine fit into this computer's memory, before it is loaded.
+    """Check, before an engine is loaded, that its variables fit into this computer's memory.
 
-    With `marks`, each byte also needs a mark that says whether it was written.
+    With `marks`, each byte of a variable needs a further byte that marks whether it was written.
 
     :raises GraphMemoryAllocationError: if the computer has less memory than needed. If it has
         enough, but not enough is free, there is a `HostMemoryWarning`.
@@ -56,7 +57,7 @@ def check_variables(compiled: Compiled, marks: bool) -> None:
 def _check(needed_bytes: int, place: str, advice: str) -> None:
     """Raise an error if this computer has less than `needed_bytes`. Warn if less is free.
 
-    `place` and `advice` are parts of the message.
+    `place` and `advice` are parts of the error message.
     """
     free_bytes = free_memory()
     total_bytes = all_memory()

@@ -1,6 +1,6 @@
 """The plain vertex loop: it runs each vertex by itself, in order, on local copies.
 
-This loop is slow, and is the reference for every faster way of running vertices.
+This loop is slow. Every faster way of running vertices must give the same results as this loop.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ Back = list[tuple[Array, Positions, Array]]
 def run_loop(site: Site, count: Counting | None = None, only_vertex: int | None = None) -> None:
     """Run `compute()` of every vertex of a group, one after another.
 
-    If `site` has `rounding`, stores into halves are rounded stochastically. If it has `watch`,
-    floating-point exceptions raise `FloatingPointTrapError` or store NaN. With `count`, the
-    vertices' scalar loop also runs, on copies of the memory, to count cycles and accesses. With
+    If `site` has `rounding`, stores into halves are rounded stochastically. If `site` has `watch`,
+    floating-point exceptions raise `FloatingPointTrapError` or store NaN. With `count`, the scalar
+    loop of each vertex also runs, on copies of its regions, to count cycles and accesses. With
     `only_vertex`, only the vertex with this index in the group runs.
 
-    :raises CodeletError: if compute() fails; the error names line, vertex and tile.
+    :raises CodeletError: if compute() fails; the error names the line, the vertex and the tile.
     """
     group = site.group
     is_plain = site.rounding is None and site.watch is None
-    overwritten: Back = []  # The values that this loop's vertices have overwritten so far.
+    overwritten: Back = []  # The old values of all elements that the vertices have written so far.
     for vertex_number in range(len(group.rows)) if only_vertex is None else (only_vertex,):
         row = int(group.rows[vertex_number])
         vertex_floats = None if is_plain else VertexFloats(site, vertex_number)
@@ -107,7 +107,7 @@ class _Vertex:
         ]
         self.numbers = numbers
         self.regions: dict[str, FieldArrays] = {}
-        # The positions in memory of the arrays of each field.
+        # Maps the name of each field to the positions of its arrays in memory.
         self.places: dict[str, list[Positions]] = {}
         self.back: Back = []
         for name, declared in self.table.fields.items():
@@ -144,9 +144,10 @@ class _Vertex:
 
 
 def _untrapped(vertex: _Vertex) -> dict[str, tuple[FieldArrays, FieldArrays]]:
-    """Return (value before, value after) of each written field, for a run without traps.
+    """Return the written fields' values before and after a run without traps.
 
-    The result maps the name of each field to this pair. It is empty if compute() fails.
+    The result maps the name of each written field to (value before, value after). It is empty if
+    compute() fails.
     """
     written = {
         name: region for name, region in vertex.regions.items() if vertex.table.fields[name].written

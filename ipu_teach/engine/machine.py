@@ -41,7 +41,7 @@ from ipu_teach.types import Array, from_quarter, poison
 
 
 class BoundSteps:
-    """A loaded machine that creates, for each step, the function that runs it.
+    """A loaded machine, with methods that create the function that runs a step.
 
     The subclass `Machine` sets the attributes before the functions are created.
     """
@@ -93,8 +93,8 @@ class BoundSteps:
     def _bind_execute(self, step_number: int, step: p.ExecuteStep) -> Action:
         """Return the function that runs a compute set.
 
-        If the program changes the floating-point behaviour, the compute set is bound again for each
-        behaviour that occurs.
+        If the program changes the floating-point behaviour, the calls of the compute set are
+        prepared again for each behaviour that occurs.
         """
         first_action, self._cycles[step_number] = self._bound(step)
         registers = self._registers
@@ -116,9 +116,9 @@ class BoundSteps:
     def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
         """Return (function that runs a compute set, cycles that depend on data).
 
-        The function is for the present floating-point behaviour. The second value maps the index of
-        a group to (cycles of each vertex, rows of the vertices). It contains only groups whose
-        cycles depend on data.
+        The function is for the present floating-point behaviour. The second value is a dict that
+        maps the index of a group to (cycles of each vertex, rows of the vertices). It contains only
+        groups whose cycles depend on data.
         """
         name = self.compiled.graph.compute_sets[step.compute_set].name
         answer_tensor = step.out
@@ -135,8 +135,8 @@ class BoundSteps:
             if not site.group.is_bulk and (site.group.way != "batch" or is_vertex_loop)
         ]
         has_bulk = any(site.group.is_bulk for site in sites)
-        # A loop of the learner may be endless. If the step has only one loop, run it first: if
-        # Ctrl-C stops it, the loop only has to restore its own changes.
+        # A loop in the learner's code may be endless. If the step has only one such loop, run it
+        # first: if Ctrl-C then stops it, only its own changes must be undone.
         single_loop = (
             loop_sites[0].group
             if len(loop_sites) == 1 and backend.on_host and not has_bulk
@@ -181,7 +181,7 @@ class BoundSteps:
         ), measured
 
     def _way_of(self, site: Site, has_answer: bool) -> tuple[Way, Site]:
-        """Return (way in which the group of a site runs, site with the memory for this way).
+        """Return (way in which a site's group runs, the site with the memory that this way needs).
 
         With `has_answer`, the returned site also has an array for the results of `compute()`,
         unless the vertices access registers.
@@ -195,7 +195,7 @@ class BoundSteps:
         return way, site
 
     def _answer(self, out: Tensor, sites: list[Site]) -> None:
-        """Write to `out`, for each replica, whether compute() of all its vertices returned true."""
+        """Write to `out`, for each replica, whether compute() returned true in all its vertices."""
         answers: Array = np.ones(out.num_elements, bool)
         for site in sites:
             if site.returned is not None:
@@ -207,7 +207,7 @@ class BoundSteps:
     def _site(self, group: Group, compute_set: str) -> Site:
         """Return a `Site`: the group together with all objects that are needed to run it.
 
-        Traps and rounding are those of the present floating-point behaviour.
+        Traps and rounding are set for the present floating-point behaviour.
         """
         registers = self._registers
         watch = None
@@ -238,7 +238,8 @@ class BoundSteps:
     def _shuffled(self, group: Group) -> Group:
         """Return the group with its vertices and workers in random order.
 
-        If the engine has no `shuffle`, the group is unchanged. No result may depend on the order.
+        If the engine has no `shuffle`, the group is unchanged. A correct program's results do not
+        depend on the order.
         """
         if self.mode.shuffle is None:
             return group
@@ -254,13 +255,13 @@ class BoundSteps:
         )
 
     def _bind_part(self, part: p.CopyStep | p.RemoteCopyStep) -> Action:
-        """Return the function that runs a copy of tensors, or of rows of a remote buffer."""
+        """Return the function that runs a copy between tensors, or of rows of a remote buffer."""
         if isinstance(part, p.RemoteCopyStep):
             return self.remote[part.buffer.handle].bind(part)
         return self._bind_copy(part)
 
     def _bind_copy(self, step: p.CopyStep) -> Action:
-        """Return the function that runs a copy between two tensors, or a tensor and a stream."""
+        """Return the function that runs a copy between tensors, or to or from a stream."""
         memory = self.memory
         source = step.source
         destination = step.destination
@@ -298,7 +299,8 @@ class BoundSteps:
     def _bind_abort(self, step: p.AbortStep) -> Action:
         """Return the function that runs an Abort step.
 
-        The function stops the run if the step has no predicate, or if the predicate is not zero.
+        The function stops the run if the predicate is not zero. A step without a predicate always
+        stops the run.
         """
         memory = self.memory
         predicate = step.predicate
@@ -322,8 +324,8 @@ class BoundSteps:
     def _stamp(self, step: p.StampStep) -> None:
         """Write a number of cycles to the tensor of a CycleStamp, as two words for each replica.
 
-        The number counts the cycles since load, or since another stamp if the step has one. The
-        first word has the low 32 bits.
+        The number counts the cycles since load, or since the earlier stamp `step.since` if the step
+        has one. The first word has the low 32 bits.
         """
         # The position of the first word of the stamp in each replica.
         first_words = step.tensor.positions().reshape(-1, 2)[:, 0]
@@ -356,9 +358,10 @@ class BoundSteps:
 class Machine(BoundSteps):
     """A loaded machine, created by `Engine.load`.
 
-    `feeds` and `drains` are the streams that are connected to the engine, by handle. They are
-    looked up at each transfer. `cost` contains the costs of the steps of `compiled`. `backend` is
-    the array module that contains the memory and computes. `log` records the steps that have run.
+    `feeds` and `drains` map handles to the connected streams to and from the device. They are
+    looked up at each transfer, so later connections take effect. `cost` contains the costs of the
+    steps of `compiled`. `backend` is the array module that allocates the memory and computes. `log`
+    records the steps that have run.
     """
 
     def __init__(
@@ -385,8 +388,8 @@ class Machine(BoundSteps):
         self.print_to: TextIO | None = None
         self._feeds = feeds
         self._drains = drains
-        # The bits of joined products depend on the number of threads, so only one thread computes
-        # them.
+        # With exact=False, matrix products may be joined, and their bits would depend on the number
+        # of threads. So only one thread computes.
         self.mode = mode if mode.exact else replace(mode, threads=1)
         target = compiled.graph.target
         self._changing = any(
@@ -395,12 +398,12 @@ class Machine(BoundSteps):
         self._registers = _registers_of(compiled, self.mode, self._changing)
         self.interrupts = Interrupts()
         self._pool = ThreadPoolExecutor(self.mode.threads) if self.mode.threads > 1 else None
-        # For each step and group: (cycles of each vertex in the last execution, rows of the
+        # Maps step and group numbers to (cycles of each vertex in the last execution, rows of the
         # vertices).
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled, self.memory.poison) if mode.checks_reads else None
-        # In this array, scalar loops mark the bytes that they store. If reads are not checked,
-        # nothing reads the array.
+        # The array in which scalar loops mark the bytes that they store. If reads are not checked,
+        # the loops still need the array, but nothing reads it.
         self._marks = (
             np.zeros(compiled.graph.memory_bytes, bool)
             if self._defined is None
@@ -426,7 +429,7 @@ class Machine(BoundSteps):
         recording.begin(self.num_steps, self.look)
 
     def look(self, tensor: Tensor) -> tuple[Array, Array]:
-        """Return (values of a tensor, whether each element was written).
+        """Return two arrays: the values of a tensor, and whether each element was written.
 
         If reads are not checked, an element counts as written unless it contains the poison value.
         """
@@ -468,10 +471,11 @@ class Machine(BoundSteps):
         )
 
     def take_steps(self) -> array[int]:
-        """Return the numbers of the steps of the finished run, in order, and forget them."""
+        """Return the numbers of the finished run's steps, in order, and empty the list of them."""
         self._meet()
         steps = self.steps_run[:]
-        # The list is emptied in place, because every step is bound to its `append`.
+        # The list is emptied in place, because the function of every step uses this list's
+        # `append`.
         del self.steps_run[:]
         self._past = self._past + len(steps)
         self._num_clocked = 0
@@ -485,7 +489,7 @@ class Machine(BoundSteps):
     def cycles(self) -> Array:
         """Return the modelled cycles since load, for each set of tiles: int64[sets].
 
-        Each set of tiles has a clock of its own. `Target.sets` lists the sets.
+        `Target.sets` lists the sets of tiles. Each set has its own clock.
         """
         new = self.steps_run[self._num_clocked :]
         self._num_clocked = len(self.steps_run)
@@ -496,7 +500,7 @@ class Machine(BoundSteps):
     def _meet(self) -> None:
         """Set the clocks of all sets of tiles to the latest of them.
 
-        Nothing but time stamps depends on these clocks.
+        These clocks are used only for time stamps.
         """
         if self._stamps:
             self._clock[:] = self.cycles().max()
@@ -509,7 +513,7 @@ class Machine(BoundSteps):
         return self._cost
 
     def _write_down(self, number: int) -> None:
-        """Record that step `number` has run, and its cycles, which depend on data."""
+        """Record that step `number`, whose cycles depend on data, has run, and its cycles."""
         self.steps_run.append(self.log.measure(number, self._cycles[number]))
 
     def host_write(self, tensor: Tensor, values: Array) -> None:
@@ -522,7 +526,7 @@ class Machine(BoundSteps):
     def host_read(self, tensor: Tensor, reader: str) -> Array:
         """Return the values of a tensor to the host.
 
-        `reader` is the call that reads the tensor, for errors.
+        `reader` is the name of the reading call, for errors.
 
         :raises UninitialisedReadError: in strict mode, if an element was never written.
         """
@@ -577,9 +581,10 @@ class Machine(BoundSteps):
 
     @property
     def looped(self) -> dict[type[Vertex], str]:
-        """The codelets that run vertex by vertex because of `vertex_loop=True`, with the reason.
+        """The codelets that `vertex_loop=True` runs vertex by vertex: {codelet: reason}.
 
-        Without `vertex_loop`, the dict is empty. Codelets that access registers are never in it.
+        Without `vertex_loop`, the dict is empty. Codelets that access registers are never in the
+        dict.
         """
         if not self.mode.vertex_loop:
             return {}
@@ -596,8 +601,8 @@ class Machine(BoundSteps):
 def _registers_of(compiled: Compiled, mode: RunMode, is_changing: bool) -> Registers | None:
     """Return the registers of a machine, or None if all of them stay at 0.
 
-    They can change if the engine options set them, or if `is_changing` says that a program sets
-    them.
+    Registers can differ from 0 if the engine options set them, or if a program sets them
+    (`is_changing`).
     """
     if not (mode.behaviour or is_changing):
         return None
@@ -606,10 +611,10 @@ def _registers_of(compiled: Compiled, mode: RunMode, is_changing: bool) -> Regis
 
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:
-    """Return an array as text, as PrintTensor writes it.
+    """Return the string that PrintTensor writes for an array.
 
-    By default, the text has seven decimals and nested brackets, and leaves out the middle of a long
-    array.
+    By default, the string has seven decimals and nested brackets, and leaves out the middle of a
+    long array.
     """
     text = np.array2string(
         values,

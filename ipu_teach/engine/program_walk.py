@@ -1,4 +1,4 @@
-"""Convert a program's tree to nested functions. Calling the outermost one runs the program."""
+"""Convert a program's tree to nested functions. Calling the outermost function runs the program."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def build(
 def single(memory: Memory, tensor: Tensor, kind: str) -> PredicateReader:
     """Return a function that reads a tensor of one element as an integer.
 
-    If the tensor has one element per replica, all elements must have the same effect on a program
-    of that `kind`; otherwise, the function raises `ApplicationRuntimeError`.
+    In a replicated graph, the tensor has one element per replica. If these elements would have
+    different effects on a program of the type `kind`, the function raises
+    `ApplicationRuntimeError`.
     """
     if tensor.num_elements > 1:
 
@@ -89,7 +90,7 @@ def _repeat(count: int, actions: list[Action]) -> Action:
 
 
 def _while(predicate: PredicateReader, wanted: bool, condition: Action, body: Action) -> Action:
-    """Return a function that runs `body` as long as the predicate is `wanted`."""
+    """Return a function that runs `body` again and again while the predicate equals `wanted`."""
 
     def run() -> None:
         condition()

@@ -1,4 +1,4 @@
-"""Run vertices that access the registers of their tiles, by one call of compute() for a group."""
+"""Run vertices that access the registers of their tiles, with one call of compute() per group."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ipu_teach.types import HALF, Array
 class OnRegisters:
     """The vertices of a group, ready to run in one call of `compute()`.
 
-    The first axis of every field is the vertex. If `site` rounds stochastically, compute() stores
-    singles into its written HALF fields, and these are rounded afterwards.
+    The first axis of every field numbers the vertices. If `site` rounds stochastically, the written
+    HALF fields are arrays of singles while compute() runs, and are rounded to halves afterwards.
     """
 
     def __init__(self, site: Site) -> None:
@@ -28,7 +28,7 @@ class OnRegisters:
         self._rounding = site.rounding
         self._fields = []
         for name, declared in table.fields.items():
-            # The positions of each vertex's elements: int64[vertices, elements].
+            # The positions of each vertex's elements in memory: int64[vertices, elements].
             index = Region(group, site.graph, name).index(slice(None))
             self._fields.append(
                 (declared, (len(group.rows), *group.shapes[name]), site.memory.backend.array(index))

@@ -25,8 +25,8 @@ from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, poison, to_host_array
 
-# The number of bytes that are written between two checks of the free memory. Each check
-# requires that as many bytes stay free.
+# The number of bytes that may be written between two checks of the free memory. At each check, at
+# least this number of bytes must be free.
 FIRST = 2**26
 
 
@@ -35,7 +35,7 @@ def remote_rows(
 ) -> dict[str, RemoteRows]:
     """Return the rows of all remote buffers, by handle.
 
-    `note` is called with the indices of the rows of each copy.
+    For each copy, `note` is called with the indices of the copied rows.
 
     :raises GraphMemoryAllocationError: if this computer does not have the memory.
     """
@@ -55,7 +55,8 @@ class RemoteRows:
     """The rows of a remote buffer.
 
     If `strict` is True, reading a row that was never written is an error. Otherwise, such a row has
-    the values of unwritten memory. `note` is called with the indices of the rows of each copy.
+    the values of unwritten memory. For each copy, `note` is called with the indices of the copied
+    rows.
     """
 
     def __init__(
@@ -67,8 +68,9 @@ class RemoteRows:
         self._strict = strict
         # The number of bytes that may be written before the next check of the free memory.
         self._room = FIRST
-        # The system allocates no memory for zeros until they are overwritten. So a separate array
-        # marks the rows that were written. All rows of one replica precede those of the next.
+        # The buffer begins as zeros, because the system allocates memory for zeros only when they
+        # are overwritten. So unwritten rows cannot be recognised by their values: a separate array
+        # marks the written rows. All rows of one replica precede those of the next.
         rows = buffer.replicas * buffer.repeats
         self._values = memory.host.backend.zeros((rows, buffer.num_elements), buffer.dtype.numpy)
         self._written = memory.host.backend.zeros((rows,), bool)
@@ -76,7 +78,7 @@ class RemoteRows:
     def load(self, rows: Array | list[int], reader: str) -> Array:
         """Return a copy of the rows with the indices `rows`, in this order.
 
-        `reader` describes the reader in the error.
+        `reader` is the reader's description for the error.
 
         :raises UninitialisedReadError: in strict mode, if a row was never written.
         """
@@ -99,7 +101,8 @@ class RemoteRows:
 
         If an index occurs twice, the later values remain.
 
-        :raises GraphMemoryAllocationError: if this computer would have to swap.
+        :raises GraphMemoryAllocationError: if so little memory is free that this computer would
+            have to swap.
         """
         row = self.buffer.num_elements * self.buffer.dtype.size
         touched = int((~self._written[rows]).sum()) * row
@@ -168,8 +171,9 @@ def host_values(
     """Return the host's values for a tensor or a row of a remote buffer, as an array of its dtype.
 
     `values` may have any shape with `into.num_elements` elements, and the result has the same
-    shape. If `values` are those of a single replica, they are flattened and repeated for all
-    `replicas` replicas. `call` names the call in an error, and `advice` is the error's next step.
+    shape. If there are only enough values for a single replica, they are flattened and repeated for
+    all `replicas` replicas. `call` is the name of the call and `advice` the next step in an error
+    message.
 
     :raises TensorIOStateError: if the number of values is wrong, or the dtype cannot represent
         them.
@@ -188,9 +192,9 @@ def host_values(
 def find_buffer(
     buffers: Mapping[str, RemoteBuffer], handle: str, row: int, replica: int, call: str
 ) -> tuple[RemoteBuffer, int]:
-    """Return (the remote buffer with that handle, index of the row among the rows of all replicas).
+    """Return (remote buffer with this handle, index of the row among the rows of all replicas).
 
-    `call` names the call in an error.
+    `call` is the name of the call in an error message.
 
     :raises TensorIOStateError: if there is no such buffer, row or replica.
     """

@@ -20,9 +20,9 @@ from ipu_teach.types import Array
 class RunMode:
     """The settings with which an engine runs a program; see `Engine`.
 
-    `checks_reads` and `checks_races` are True if these checks are on. `behaviour` contains the bits
-    of FP_CTL with which all tiles start; see `fp.traps`. `seed` is the seed of the tiles' random
-    generators, one for each worker.
+    `checks_reads` is True if reads of unwritten memory are errors, and `checks_races` if races are
+    errors. `behaviour` contains the initial bits of FP_CTL on all tiles; see `fp.traps`. `seed` is
+    the seed of the random number generators; each worker of each tile has one.
     """
 
     exact: bool
@@ -47,10 +47,10 @@ class Site:
     * `returned`: bool[vertices], receives the results of `compute()`, or None if they are not
       needed
     * `cycles`: int64[vertices], receives the worker cycles of each vertex if they depend on data
-    * `defined`: for each byte of memory, whether it was written; scalar loops set it for the bytes
+    * `defined`: bool[bytes of memory], whether each byte was written; scalar loops set the bytes
       that they store
-    * `interrupts`: lets Ctrl-C stop the loop of this group, if the loop can undo all changes of the
-      step so far
+    * `interrupts`: lets Ctrl-C stop the loop of this group, if the loop can undo everything that
+      the step has changed so far
     """
 
     group: Group

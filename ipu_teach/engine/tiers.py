@@ -1,10 +1,10 @@
-"""Run a group's vertices by array calls at first, and by a compiled loop once that is faster.
+"""Run a group's vertices by array calls at first, and by a compiled loop if that is faster.
 
-This concerns codelets that loop over single elements. Their batch consists of many array calls,
-each with few numbers. The batch can start at once, while a compiled loop must wait for the
-compiler. So the batch runs until it has used as much processor time as the compiler would. From
-then on the faster of batch and compiled loop runs, as in the tiers of a just-in-time compiler. Both
-give the same bits.
+This is done for codelets that loop over single elements. Their batch consists of many array calls,
+each for few numbers. The batch can start at once, whereas a compiled loop must wait for the
+compiler. So the batch runs until it has used as much processor time as the compiler would need.
+From then on, the faster of the batch and the compiled loop runs, as in the tiers of a just-in-time
+compiler. Both give the same bits.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.batch.last_use import only_numbers
 from ipu_teach.engine.scalar.run import ScalarRun
 
-# The CPU seconds that the batch may use before the compiled loop is considered for the first time.
+# The CPU seconds that the batch may use before compiling the loop is considered.
 LOOK = 0.05
-LEAST_OPS = 64  # The minimum number of ops in a trace. A batch with fewer ops is fast enough.
-# The number of times that the compiled loop runs before the faster of loop and batch is chosen. The
-# first time includes waiting for the compiler.
+LEAST_OPS = 64  # The minimum number of ops in a trace. A batch of fewer ops is fast enough.
+# The number of times that the compiled loop is tried before the faster of loop and batch is chosen.
+# The first of these times includes waiting for the compiler.
 TRIALS = 4
 
 
 def loops_over_elements(group: Group) -> bool:
     """Return whether a compiled loop could be faster than the batch of a group.
 
-    The trace must consist of many operations on single numbers, of which none can raise an error.
+    The trace must consist of many operations on single numbers. None of these operations may be
+    able to raise an error.
     """
     trace = group.trace
     if group.workers or trace.returned is not True or any(map(is_list, group.shapes.values())):
@@ -45,8 +46,8 @@ def loops_over_elements(group: Group) -> bool:
 class Tiers:
     """Runs the vertices of a group either as a batch or by a compiled loop, whichever is faster.
 
-    `calls` are the calls of the batch. `make()` returns the compiled loop, or None if there is
-    none.
+    `calls` are the calls of the batch. `make()` returns the compiled loop, or None if it cannot be
+    compiled.
     """
 
     def __init__(self, calls: list[Call], make: Callable[[], ScalarRun | None]) -> None:

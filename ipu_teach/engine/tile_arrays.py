@@ -13,8 +13,8 @@ from ipu_teach.types import Array, DType, poison
 class Memory:
     """The memory of all variables of a graph, with their initial values.
 
-    `host` is this object itself if the memory is on the host. Otherwise, `host` is a copy on the
-    host, which `fetch` and `send` update.
+    If the memory is on the host, `host` is this object itself. Otherwise, the memory is on a GPU,
+    and `host` is a copy of it on the host: `fetch` updates the copy, and `send` updates the memory.
     """
 
     def __init__(self, graph: FrozenGraph, backend: Backend) -> None:
@@ -41,14 +41,14 @@ class Memory:
         """Return the complete memory as elements of `dtype`."""
         if dtype not in self._flat:
             length = len(self.bytes) // dtype.size * dtype.numpy.itemsize
-            # If a check computes FLOAT or HALF in float64, the array of these elements is longer
-            # than the memory. It is then a separate array.
+            # In a check that computes FLOAT or HALF in float64, the elements need more bytes than
+            # the memory has. So they are in a separate array.
             row = self.bytes if length <= len(self.bytes) else np.zeros(length, np.uint8)
             self._flat[dtype] = row[:length].view(dtype.numpy)
         return self._flat[dtype]
 
     def view(self, dtype: type[DType], offset: int, layout: Layout) -> Array | None:
-        """Return a view of a layout's elements, or None if it has no strides or no elements.
+        """Return a view of a layout's elements; None if the layout has no strides or no elements.
 
         `offset` is the index of the layout's first element in `flat(dtype)`.
         """
@@ -59,7 +59,7 @@ class Memory:
         return view
 
     def write(self, tensor: Tensor, values: Array) -> None:
-        """Write `values` into a tensor. They must have as many elements as the tensor."""
+        """Write `values` into a tensor. `values` must have as many elements as the tensor."""
         view = self.view(tensor.dtype, tensor.offset, tensor.layout)
         shaped = self.backend.array(values).reshape(tensor.shape)
         if view is not None:

@@ -1,9 +1,9 @@
-"""Find the addresses of a group's regions, and an order of its vertices that needs no copy.
+"""Find a group's regions in memory, and an order of its vertices in which regions need no copy.
 
 Vertices may run in any order, so they are sorted by the address of their largest region. The starts
 of all fields may then form nested arithmetic progressions, as for rows of a matrix or blocks of an
-image. In this case, one strided view contains a field of every vertex. A step of 0 means that
-vertices have the same operand. Other regions are gathered by index.
+image. In this case, a single strided view contains the field of all vertices. A step of 0 means
+that vertices share a region. Regions that form no such progressions are gathered by index.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ LEAST_RUN = 8
 # The maximum number of nests. Finding each nest takes a pass over the addresses of some vertices.
 MOST_NESTS = 64
 LEVELS = 3
-# The starts are assumed to have no order if this many nests have about two vertices each, because
-# any two vertices form a nest.
+# The number of nests after which the starts are assumed to be irregular, if these nests have only
+# about two vertices each. (Any two vertices form a nest.)
 HOPELESS = 8
-PREFIX = 256  # The number of vertices that are examined first.
+PREFIX = 256  # The number of vertices that are searched first for a nest.
 
 
 class Region:
-    """A field's region in every vertex of a group, in the order in which the vertices run.
+    """The regions of a field in all vertices of a group, in the order in which the vertices run.
 
     `starts` contains the start of each vertex's region. If the field is a list, the region is item
     `part` of the list. Starts, sizes and strides are in elements.
@@ -44,8 +44,8 @@ class Region:
         self._graph = graph
         self.field = table.fields[name]
         self.starts: Array = table.offsets[name][group.rows]
-        # Store layouts by number. There may be as many layouts as vertices, and examining each
-        # layout would take longer than all other work.
+        # Keep only the numbers of layouts. There may be as many layouts as vertices, and examining
+        # each layout would take longer than everything else.
         self.numbers, self.which = np.unique(table.layouts[name][group.rows], return_inverse=True)
         if is_list(group.shapes[name]):
             part_offsets, part_layouts = zip(
@@ -60,29 +60,25 @@ class Region:
         )
 
     def layout(self, number: int) -> Layout:
-        """Return the layout with index `number` among the distinct layouts of all vertices.
+        """Return layout `number` of the distinct layouts that the vertices have.
 
-        `which` contains this index for each vertex.
+        `which` contains the number of each vertex's layout.
         """
         return self._graph.layouts[self.numbers[number]]  # type: ignore[no-any-return]
 
     @property
     def bytes(self) -> int:
-        """The number of bytes of the region of one vertex."""
+        """The number of bytes in one vertex's region."""
         return self.size * self.field.dtype.size
 
     @property
     def strides(self) -> tuple[int, ...] | None:
-        """The distance in elements between neighbouring elements along each axis of the region.
-
-        The attribute is None if the vertices have different layouts, or if the layout has no
-        strides.
-        """
+        """The strides of each vertex's region, in elements; None if they differ or do not exist."""
         return self.layout(0).strides if len(self.numbers) == 1 else None
 
     @property
     def is_separate(self) -> bool:
-        """Whether any two vertices' contiguous regions are equal or have no common element."""
+        """Whether any two vertices' regions are either the same or have no common element."""
         steps = np.diff(self.starts)
         if np.any(steps < 0):
             steps = np.diff(np.sort(self.starts))
@@ -96,7 +92,7 @@ class Region:
         return int(low.min()), int(high.max()) + 1
 
     def put_in_order(self, order: Array) -> None:
-        """Reorder the vertices: vertex i of the new order has the present index `order[i]`."""
+        """Reorder the vertices: vertex i of the new order is the present vertex `order[i]`."""
         self.starts = self.starts[order]
         self.which = self.which[order]
 
@@ -142,7 +138,7 @@ class Nest:
     def pieces(self, most_vertices: int) -> Iterator[Nest]:
         """Yield the parts of the grid, each with at most `most_vertices` vertices.
 
-        The outer axes are divided first.
+        The outermost axis is divided first, and inner axes only if necessary.
         """
         vertices_per_index = self.count // self.shape[0]
         indices_per_piece = max(1, most_vertices // vertices_per_index)
@@ -169,8 +165,8 @@ class Nest:
 def running_order(regions: list[Region]) -> Array | None:
     """Return the indices that sort the vertices by address, or None if they are already sorted.
 
-    The address of the largest region decides. If it is equal, the addresses of the smaller regions
-    do. Regions that have the same start in all vertices are ignored.
+    Vertices are sorted by the address of their largest region, and among equal addresses by the
+    addresses of the smaller regions. Regions that have the same start in all vertices are ignored.
     """
     moving = sorted(
         (r for r in regions if (r.starts != r.starts[0]).any()),
@@ -189,8 +185,8 @@ def _ascending(numbers: Array) -> bool:
 def find_nests(starts: Array) -> list[Nest] | None:
     """Return the vertices as grids with regular distances, or None if there are too many grids.
 
-    `starts`, of shape (fields, vertices), contains the start of each vertex's region in some
-    fields.
+    `starts` contains the start of each vertex's region in each considered field: int64[fields,
+    vertices].
     """
     num_vertices = starts.shape[1]
     most_nests = max(1, min(MOST_NESTS, num_vertices // LEAST_RUN))
@@ -201,7 +197,8 @@ def find_nests(starts: Array) -> list[Nest] | None:
             return None
         prefix_length = PREFIX
         shape, steps = _beginning(starts[:, first_vertex : first_vertex + prefix_length], LEVELS)
-        # If a nest ends well before the prefix ends, it cannot continue beyond the prefix.
+        # If a nest ends well before the end of the prefix, a longer prefix would not give a larger
+        # nest.
         while (
             first_vertex + prefix_length < num_vertices and prod(shape) * 2**LEVELS >= prefix_length
         ):
@@ -236,7 +233,7 @@ def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
     ):
         return single_run
     is_broken = ~has_same_step
-    # Exclude the step from the end of one run to the start of the next.
+    # The step from the end of one run to the start of the next may differ, so it is excluded.
     is_broken[run_length - 1 :: run_length] = False
     num_covered = int(np.argmax(is_broken)) + 1 if is_broken.any() else num_vertices
     num_runs = num_covered // run_length

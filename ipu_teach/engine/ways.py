@@ -1,9 +1,9 @@
-"""The ways in which the vertices of a group can run.
+"""The ways in which the vertices of a group can run, such as array calls or loops.
 
 A group runs in the first of `WAYS` that can run it. A way has a method `bind(site)`, which prepares
-the views and buffers once and returns calls. Each time that these calls are made, the vertices run.
-Work that an array call cannot do, such as floating-point traps or a change to another way, is done
-around the call: see `Batch`.
+views and buffers once, and returns calls that run the vertices. These calls are made each time that
+the group runs. Anything that an array call cannot do, such as floating-point traps or a switch to
+another way, is done around the call: see `Batch`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Way(Protocol):
         """Return whether this way can run the group of a site."""
 
     def can_stay(self, site: Site) -> bool:
-        """Return whether this way can run in the machine's own memory, even if that is on a GPU.
+        """Return whether this way can run in the machine's own memory, even if it is GPU memory.
 
         If not, the group runs in the host's copy of the memory.
         """
@@ -49,7 +49,7 @@ class Way(Protocol):
 
 
 class Bulk(Way):
-    """One call of `compute()` for all vertices together, for codelets that access registers."""
+    """A single call of `compute()` for all vertices, for codelets that access registers."""
 
     def can_run(self, site: Site) -> bool:
         return site.group.is_bulk
@@ -62,11 +62,11 @@ class Bulk(Way):
 
 
 class Batch(Way):
-    """Array calls over all vertices, created from a trace.
+    """Array calls over all vertices, created from the codelet's trace.
 
     If a vertex may trap, the plain vertex loop is also prepared, because only this loop can find
-    the vertex that traps. A codelet that loops over single elements may continue as a compiled loop
-    (see `tiers`).
+    the vertex that traps. If the codelet loops over single elements, later runs may use a compiled
+    loop (see `tiers`).
     """
 
     def can_run(self, site: Site) -> bool:
@@ -99,8 +99,8 @@ def _compiled_loop(site: Site) -> ScalarRun | None:
     code = scalar_code(site.group.table.codelet)
     if isinstance(code, str) or not program_of(code, site.target).compiles:
         return None
-    # The loop runs the vertices in the order of their addresses. This is safe, because no vertex
-    # depends on another vertex or raises an error.
+    # The loop runs the vertices in the order of their addresses. It may do so because no vertex
+    # depends on another, and no vertex can raise an error.
     widest = max(
         (Region(group, site.graph, name) for name in group.shapes),
         key=lambda r: np.ptp(r.starts) * r.bytes,
@@ -111,7 +111,7 @@ def _compiled_loop(site: Site) -> ScalarRun | None:
 
 
 class Scalar(Way):
-    """Loops over elements, from the source of `compute()`."""
+    """Loops over elements, created from the source of `compute()`."""
 
     def can_run(self, site: Site) -> bool:
         return site.group.way == "scalar"
@@ -123,8 +123,8 @@ class Scalar(Way):
 class Loop(Way):
     """The plain vertex loop, which can run every group and is the reference for all other ways.
 
-    If the codelet has a scalar loop, this also runs, on copies of the memory. It counts cycles,
-    stores, and the elements that workers access.
+    If the codelet has a scalar loop, the scalar loop also runs, on copies of the regions. It counts
+    the cycles, the stores, and the elements that workers access.
     """
 
     def can_run(self, site: Site) -> bool:
@@ -136,7 +136,7 @@ class Loop(Way):
 
 
 WAYS: tuple[Way, ...] = (Bulk(), Batch(), Scalar(), Loop())
-# With vertex_loop=True, vertices run in these ways.
+# The ways in which vertices run with vertex_loop=True.
 REFEREE: tuple[Way, ...] = (Bulk(), Loop())
 
 

@@ -1,4 +1,4 @@
-"""The command `ipu-teach estimate`, which prints how long a stored network takes on a machine."""
+"""The command `ipu-teach estimate`, which prints the modelled time of a stored network's step."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION
 from ipu_teach.target import MACHINES, PRESETS, Target
 
 OPTIMISERS = ("sgd", "momentum", "adam", "adamw", "lars")
-TRAINING = "recompute", "off-chip", "sharded"  # The flags that change only training.
+# The command-line flags that have an effect only in training.
+TRAINING = "recompute", "off-chip", "sharded"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command `ipu-teach estimate` with the words after `estimate`; return its status.
 
-    :raises ModelError: for an unknown network, a batch that does not divide, or too many IPUs.
+    :raises ModelError: for an unknown network, a batch that cannot be divided into micro-batches,
+        or too many IPUs.
     :raises ModelLoadError: if the stored file of the network is damaged.
     """
     options = parser().parse_args(arguments)
@@ -40,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command's options."""
+    """Return the parser for the command's options."""
     options = argparse.ArgumentParser(
         prog=f"{program()} estimate",
         description="Print the modelled cycles and memory of a step of a stored network.",
@@ -155,7 +157,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def assumptions(options: argparse.Namespace, estimate: Estimate) -> str:
-    """Return a paragraph with the assumptions of an estimate: the options, and what is fixed."""
+    """Return a paragraph with the assumptions of an estimate: options and fixed assumptions."""
     proportion = MEMORY_PROPORTION if options.proportion is None else options.proportion
     parts = [
         "weights and activations are HALF, and the optimiser's state is FLOAT",
@@ -178,8 +180,8 @@ def assumptions(options: argparse.Namespace, estimate: Estimate) -> str:
 def _accumulation(options: argparse.Namespace, micro_batch: int) -> int:
     """Return the number of micro-batches in an update.
 
-    :raises ModelError: if the batch is not a multiple of the micro-batches of all replicas, or if
-        it has too few micro-batches for the stages of the pipeline.
+    :raises ModelError: if the batch is not a multiple of the samples that all replicas process in
+        one micro-batch each, or if it has too few micro-batches for the stages of the pipeline.
     """
     samples: int = micro_batch * options.replicas
     stages: int = options.stages

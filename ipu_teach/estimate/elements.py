@@ -1,4 +1,4 @@
-"""Prices of elementwise operations, reductions, views, random numbers and copies."""
+"""Prices (modelled cycles) of elementwise operations, reductions, views, random numbers, copies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ipu_teach.frontends.ir.values import Ir, Op, Value
 from ipu_teach.poplibs.popops.sort_plan import planned as planned_sort
 from ipu_teach.types import UNSIGNED_INT
 
-# PopLibs' names of operations with one input, and with two.
+# PopLibs' names of operations with one input (UNARY) and with two (BINARY).
 UNARY = {
     "neg": "NEGATE",
     "abs": "ABSOLUTE",
@@ -64,18 +64,18 @@ HARD_SIGMOID = ("MULTIPLY", "ADD", "MAXIMUM", "MINIMUM")
 
 
 def free(pricer: Pricer, op: Op) -> None:
-    """Price an operation that moves and computes nothing, such as a view."""
+    """Add nothing, for an operation that moves and computes nothing, such as a view."""
     if op.kind == "permute" and op.inputs[0] in pricer.splits:
         pricer.splits[op.outs[0]] = pricer.splits[op.inputs[0]]
 
 
 def unary(pricer: Pricer, op: Op) -> None:
-    """Price an elementwise operation with one input."""
+    """Add the cycles of an elementwise operation with one input."""
     pricer.elementwise(UNARY[op.kind], op.inputs[0])
 
 
 def binary(pricer: Pricer, op: Op) -> None:
-    """Price an elementwise operation with two inputs, one of which may be broadcast."""
+    """Add the cycles of an elementwise operation with two inputs, one of which may be broadcast."""
     first, second = op.inputs
     if first.size >= second.size:
         pricer.elementwise(BINARY[op.kind], first, second)
@@ -84,13 +84,13 @@ def binary(pricer: Pricer, op: Op) -> None:
 
 
 def non_linearity(pricer: Pricer, op: Op) -> None:
-    """Price a non-linearity."""
+    """Add the cycles of a non-linearity, such as GELU."""
     value, kind = op.inputs[0], NON_LINEARITIES[op.kind]
     pricer.superstep(_non_linearity(pricer, kind, value))
 
 
 def _non_linearity(pricer: Pricer, kind: str, value: Value) -> float:
-    """Return the tile cycles of the non-linearity `kind`, PopLibs' name, on `value`."""
+    """Return the tile cycles of a non-linearity on `value`; `kind` is PopLibs' name for it."""
     count, target = pricer.elements(value), pricer.target
     if kind != "HARD_SIGMOID":
         return float(vertices.non_linearity_1d(kind, count, value.dtype, target))
@@ -103,7 +103,7 @@ def _non_linearity(pricer: Pricer, kind: str, value: Value) -> float:
 
 
 def non_linearity_grad(pricer: Pricer, op: Op) -> None:
-    """Price the gradient of a non-linearity, on the tiles of the activations."""
+    """Add the cycles of a non-linearity's gradient, computed on the tiles of the activations."""
     value, gradient = op.inputs
     kind, target = str(op.attrs["kind"]), pricer.target
     count = pricer.elements(value)
@@ -117,18 +117,18 @@ def non_linearity_grad(pricer: Pricer, op: Op) -> None:
                 "GELU" if kind == "GELU_ERF" else kind, count, value.dtype, target
             )
         )
-        if kind == "GELU_ERF":  # The kit's vertex computes the function, too.
+        if kind == "GELU_ERF":  # The kit's vertex computes the function too.
             cycles += _non_linearity(pricer, kind, value)
     pricer.superstep(cycles, pricer.fetched(value, gradient))
 
 
 def softplus_price(pricer: Pricer, op: Op) -> None:
-    """Price a softplus, which is one expression."""
+    """Add the cycles of a softplus, which is one expression."""
     pricer.map(softplus, op.outs[0].dtype, *op.inputs)
 
 
 def select(pricer: Pricer, op: Op) -> None:
-    """Price the choice between two values by a mask."""
+    """Add the cycles of a select, which chooses between two values by a mask."""
     out = op.outs[0]
     share = ceil(pricer.elements(out) / pricer.workers)
     tensors = [v for v in op.inputs if v.number is None]
@@ -138,14 +138,14 @@ def select(pricer: Pricer, op: Op) -> None:
 
 
 def clamp(pricer: Pricer, op: Op) -> None:
-    """Price the limitation of a value to an interval."""
+    """Add the cycles of a clamp, which limits a value to an interval."""
     value = op.inputs[0]
     share = ceil(pricer.elements(value) / pricer.workers)
     pricer.superstep(pricer.workers * float(vertices.clamp([share], value.dtype, pricer.target)))
 
 
 def cast(pricer: Pricer, op: Op) -> None:
-    """Price a conversion to another dtype."""
+    """Add the cycles of a conversion to another dtype."""
     value, out = op.inputs[0], op.outs[0]
     pricer.superstep(
         float(vertices.cast_1d(pricer.elements(value), value.dtype, out.dtype, pricer.target))
@@ -153,7 +153,7 @@ def cast(pricer: Pricer, op: Op) -> None:
 
 
 def copy(pricer: Pricer, op: Op) -> None:
-    """Price a copy to a tensor with the same tile mapping: `elements` moves within each tile."""
+    """Add the cycles of a copy to a tensor with the same tile mapping, so within each tile."""
     value = op.inputs[-1] if op.kind == "assign" else op.inputs[0]
     moved = pricer.elements(value) * value.dtype.size / pricer.target.memcpy_bytes_per_cycle
     received = pricer.fetched(op.inputs[0], value) if op.kind == "assign" else 0
@@ -161,13 +161,13 @@ def copy(pricer: Pricer, op: Op) -> None:
 
 
 def put(pricer: Pricer, op: Op) -> None:
-    """Price a value that is written into a tensor of zeros."""
+    """Add the cycles of writing a value into a new tensor of zeros."""
     clear_value(pricer, op.outs[0])
     pricer.moved(op.inputs[0])
 
 
 def clear(pricer: Pricer, op: Op) -> None:
-    """Price a variable that is set to zero."""
+    """Add the cycles of setting a variable to zero."""
     clear_value(pricer, op.inputs[0])
 
 
@@ -178,17 +178,17 @@ def clear_value(pricer: Pricer, value: Value) -> None:
 
 
 def accumulate(pricer: Pricer, op: Op) -> None:
-    """Price the sum of a variable and a value."""
+    """Add the cycles of adding a value to a variable."""
     pricer.elementwise("ADD", op.inputs[0], op.inputs[1])
 
 
 def next_seed(pricer: Pricer, op: Op) -> None:
-    """Price the step from one seed to the next: a sum of two integers."""
+    """Add the cycles of computing the next seed: a sum of two integers."""
     pricer.elementwise("ADD", Value((), op.inputs[0].dtype), Value((), op.inputs[0].dtype))
 
 
 def blend(pricer: Pricer, op: Op) -> None:
-    """Price a running mean."""
+    """Add the cycles of updating a running mean."""
     pricer.map(lambda v, x: v * 0.9 + x * 0.1, op.inputs[0].dtype, *op.inputs)
 
 
@@ -196,13 +196,13 @@ REDUCTIONS = {"sum": "ADD", "reduce_max": "MAX", "reduce_min": "MIN", "reduce_pr
 
 
 def reduction(pricer: Pricer, op: Op) -> None:
-    """Price a reduction over dimensions."""
+    """Add the cycles of a reduction over dimensions."""
     value, out = op.inputs[0], op.outs[0]
     pricer.reduce(value, out.size, REDUCTIONS[op.kind], out.dtype)
 
 
 def extreme_index(pricer: Pricer, op: Op) -> None:
-    """Price the search for the largest or smallest element of each row."""
+    """Add the cycles of finding the largest or smallest element of each row."""
     value = op.inputs[0]
     rows = ceil(prod(value.shape[:-1]) / (pricer.tiles * pricer.workers))
     received = rows * pricer.workers * value.shape[-1] * value.dtype.size
@@ -211,7 +211,7 @@ def extreme_index(pricer: Pricer, op: Op) -> None:
 
 
 def top_k(pricer: Pricer, op: Op) -> None:
-    """Price the largest elements of each row, by the plan of PopLibs' sort."""
+    """Add the cycles of finding the k largest elements of each row, by PopLibs' plan for a sort."""
     value, count = op.inputs[0], int(str(op.attrs["k"]))
     rows = value.size // max(value.shape[-1], 1)
     dtypes = (value.dtype, UNSIGNED_INT)
@@ -220,13 +220,13 @@ def top_k(pricer: Pricer, op: Op) -> None:
 
 
 def one_hot(pricer: Pricer, op: Op) -> None:
-    """Price rows of zeros with a one in each."""
+    """Add the cycles of creating one-hot rows, which have a single 1 among zeros."""
     clear_value(pricer, op.outs[0])
     pricer.moved(op.inputs[0])
 
 
 def random_numbers(pricer: Pricer, op: Op) -> None:
-    """Price random numbers of a distribution, or a mask of dropout, with the step of the seed."""
+    """Add the cycles of random numbers or of a dropout mask, and those of setting the seed."""
     out, target = op.outs[0], pricer.target
     count = pricer.elements(out)
     vertex = {
@@ -239,7 +239,7 @@ def random_numbers(pricer: Pricer, op: Op) -> None:
 
 
 def scan(pricer: Pricer, op: Op) -> None:
-    """Price the steps of a loop: the body once for each step, and the slices of its inputs."""
+    """Add the cycles of a loop: in each step, its body and the slices of its inputs and outputs."""
     body, steps = op.attrs["body"], int(str(op.attrs["steps"]))
     assert isinstance(body, Ir)
     with repeated(pricer, steps):
@@ -255,14 +255,15 @@ def scan(pricer: Pricer, op: Op) -> None:
 
 @contextmanager
 def repeated(pricer: Pricer, steps: int) -> Iterator[None]:
-    """Count what a `with` block adds to the current line `steps` times."""
+    """Return a context that multiplies by `steps` the cycles that its block adds to the line."""
     before = {cost: getattr(pricer.line, cost) for cost in LOOPED}
     yield
     for cost, count in before.items():
         setattr(pricer.line, cost, count + steps * (getattr(pricer.line, cost) - count))
 
 
-LOOPED = (*COSTS, "supersteps", "macs", "busy")  # The fields of a line that each step adds to.
+# The fields of a line that the steps of a loop add to.
+LOOPED = (*COSTS, "supersteps", "macs", "busy")
 VIEWS = ("reshape", "permute", "expand", "slice", "reverse", "concat", "pad", "load")
 PRICES: Mapping[str, Price] = {
     **dict.fromkeys((*VIEWS, "reinterpret", "stop", "print"), free),

@@ -1,4 +1,4 @@
-"""Prices of products, convolutions, pools, norms, softmax, losses and look-ups."""
+"""Prices (modelled cycles) of products, convolutions, pools, norms, softmax, losses, look-ups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ipu_teach.types import FLOAT, HALF, DType
 
 
 def matmul(pricer: Pricer, op: Op) -> None:
-    """Price a product by its plan."""
+    """Add the cycles of a matrix product, from its plan."""
     a, b = op.inputs
     out = op.outs[0]
     if not a.size or not b.size:
@@ -44,7 +44,7 @@ PASSES = {
 
 
 def convolution(pricer: Pricer, op: Op) -> None:
-    """Price a pass of a convolution by the plans of its products."""
+    """Add the cycles of one pass of a convolution, from the plans of its matrix products."""
     attrs: Mapping[str, Any] = op.attrs
     first, second = op.inputs
     field, weights = {
@@ -78,16 +78,18 @@ def convolution(pricer: Pricer, op: Op) -> None:
 
 
 def pool(pricer: Pricer, op: Op) -> None:
-    """Price a pool or its gradient by the partition of PopLibs' plan."""
+    """Add the cycles of a pool or of its gradient, with the partition of PopLibs' plan."""
     kind = "MAX" if op.kind == "max_pool" else "AVG"
-    if op.kind == "max_pool_grad":  # The shares of each element of a window, as in a maximum.
+    # First find the elements of each window that receive its gradient. This costs as much as a
+    # maximum.
+    if op.kind == "max_pool_grad":
         _windows(pricer, op, "MAX", op.inputs[1], True)
     _windows(pricer, op, kind, op.outs[0], not op.kind.endswith("_grad"))
     pricer.splits[op.outs[0]] = Split(pricer.tiles, 1, op)
 
 
 def _windows(pricer: Pricer, op: Op, kind: str, result: Value, forward: bool) -> None:
-    """Add the vertices that compute `result` of a pool from windows, or from their gradients."""
+    """Add the vertices that compute `result` from the windows of a pool or from their gradients."""
     attrs: Mapping[str, Any] = op.attrs
     kernel, stride = tuple(attrs["kernel"]), tuple(attrs["stride"])
     dtype, target = result.dtype, pricer.target
@@ -117,7 +119,7 @@ def _windows(pricer: Pricer, op: Op, kind: str, result: Value, forward: bool) ->
 
 
 def norm(pricer: Pricer, op: Op) -> None:
-    """Price a norm as `popnn` composes it: two reductions and three expressions, and numbers."""
+    """Add the cycles of a norm: two reductions, three expressions, and work on the statistics."""
     x, gamma, beta = op.inputs
     y, whitened, means, deviations = op.outs
     dtype = x.dtype
@@ -134,7 +136,7 @@ def norm(pricer: Pricer, op: Op) -> None:
 
 
 def norm_grad(pricer: Pricer, op: Op) -> None:
-    """Price the gradient of a norm's input: three expressions and two sums at once."""
+    """Add the cycles of the gradient of a norm's input: three expressions, and two sums at once."""
     x, gradient, deviations, gamma = op.inputs
     wide = _like(pricer, Value(x.shape, FLOAT), x)
     numbers = Value(deviations.shape, FLOAT)
@@ -152,7 +154,7 @@ def norm_grad(pricer: Pricer, op: Op) -> None:
 
 
 def norm_param_grad(pricer: Pricer, op: Op) -> None:
-    """Price the gradients of gamma and beta: an expression, and two sums for each channel."""
+    """Add the cycles of the gradients of gamma and beta: an expression and two sums per channel."""
     x, gradient = op.inputs
     wide = _like(pricer, Value(x.shape, FLOAT), x)
     pricer.map(lambda x, g: x * g, FLOAT, x, gradient)
@@ -168,14 +170,14 @@ def _sums(
     operation: str = "ADD",
     count: int = 1,
 ) -> None:
-    """Add the sums of the groups of a norm, converted to the dtype `out`."""
+    """Add the cycles of summing each group of a norm, and of converting the sums to `out`."""
     samples = 0 if op.attrs["kind"] == "batch" else value.shape[0]
     pricer.reduce(value, columns, operation, FLOAT, count, samples)
     _narrowed(pricer, Value((columns,), FLOAT), out)
 
 
 def _narrowed(pricer: Pricer, row: Value, dtype: type[DType]) -> None:
-    """Add the conversion of a row of numbers, if it has another dtype."""
+    """Add the cycles of converting `row` to `dtype`, if its dtype is another."""
     if row.dtype is not dtype:
         count = pricer.elements(row)
         pricer.superstep(float(vertices.cast_1d(count, row.dtype, dtype, pricer.target)))
@@ -193,7 +195,7 @@ def _like(pricer: Pricer, value: Value, source: Value) -> Value:
 
 
 def convert_statistics(pricer: Pricer, op: Op) -> None:
-    """Price a conversion between a variance and an inverse standard deviation."""
+    """Add the cycles of converting a variance to an inverse standard deviation, or back."""
     call = expr.VarianceToInvStdDev if op.kind == "to_inv_std_dev" else expr.InvStdDevToVariance
     value = op.inputs[0]
     pricer.map(lambda v: call(v, 1e-5), value.dtype, value, works_in=value.dtype)
@@ -203,7 +205,7 @@ def convert_statistics(pricer: Pricer, op: Op) -> None:
 
 
 def softmax(pricer: Pricer, op: Op) -> None:
-    """Price a softmax, its logarithm, its gradient or a cross entropy, for rows or their parts."""
+    """Add the cycles of a softmax, its logarithm, its gradient or a cross entropy."""
     value, target = op.inputs[0], pricer.target
     classes = value.shape[-1]
     rows = value.size // classes
@@ -241,7 +243,7 @@ def softmax(pricer: Pricer, op: Op) -> None:
 
 
 def binary_cross_entropy(pricer: Pricer, op: Op) -> None:
-    """Price the binary cross entropy of scores and targets, which is one expression."""
+    """Add the cycles of a binary cross entropy of scores and targets, which is one expression."""
     pricer.map(
         lambda x, y: expr.Max(x, 0.0) - x * y + expr.Log1p(expr.Exp(-expr.Abs(x))),
         op.outs[0].dtype,
@@ -253,7 +255,7 @@ def binary_cross_entropy(pricer: Pricer, op: Op) -> None:
 
 
 def look_up(pricer: Pricer, op: Op) -> None:
-    """Price reading or updating rows of a table, by the plan of an embedding."""
+    """Add the cycles of reading or updating rows of a table, from the plan of an embedding."""
     is_slice = op.kind == "gather"
     rows = op.inputs[0] if is_slice else op.outs[0]
     index = op.inputs[1] if is_slice or op.kind != "scatter" else op.inputs[0]
@@ -274,7 +276,7 @@ def look_up(pricer: Pricer, op: Op) -> None:
 
 
 def pick(pricer: Pricer, op: Op) -> None:
-    """Price the choice of an element of each row."""
+    """Add the cycles of picking one element of each row."""
     rows = ceil(op.outs[0].size / pricer.tiles)
     value = op.inputs[0]
     pricer.superstep(

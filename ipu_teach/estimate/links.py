@@ -27,7 +27,7 @@ class Replicas:
         return self.target.internal_sync_cycles + sync_of(self.target.num_ipus, self.target)
 
     def rounds(self, num_bytes: int, gather: bool) -> list[tuple[int, int]]:
-        """Return (link cycles, paths) of each round of a ring in which `num_bytes` are divided.
+        """Return (link cycles, paths) for each round of a ring collective of `num_bytes` bytes.
 
         `paths` is the number of chunks that an IPU receives in the round.
         """
@@ -37,7 +37,7 @@ class Replicas:
         ring = ring_order(count)
         paths = [path for group in ways(method, count) for path in group]
         parts = len({part for part, *_ in paths})
-        # Rounds in which chunks move on the same paths take equally long.
+        # Rounds in which chunks move on the same paths take the same time.
         by_paths: dict[tuple[int, ...], tuple[int, int]] = {}
         cycles = []
         for number in range(max(hops for *_, hops in paths)):

@@ -1,7 +1,7 @@
-"""The plan of a tile's memory: the bytes of variables, of live values, and of temporary data.
+"""An estimate of the memory used on a tile: variables, live values, and temporary data.
 
-Nothing is laid out. The bytes of variables and values are means over the tiles of an IPU, and the
-temporary data of a product are those of the fullest tile of its plan.
+No tensor is mapped to tiles. The bytes of variables and values are means over the tiles of an IPU.
+The temporary data of a product are those of the fullest tile in the product's plan.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ CODE = "code and stacks"
 
 @dataclass
 class _Peak:
-    """The live values at one operation: their bytes, and those that the forward pass has saved.
+    """The memory in use at one operation, in bytes per tile.
 
-    `fixed` are the bytes of live gradients, which do not depend on the micro-batch.
+    `live` are the bytes of all live values, of which `saved` were saved by the forward pass.
+    `fixed` are the bytes of live gradients; they do not depend on the size of the micro-batch.
+    `temporary` are the bytes of the operation's temporary data.
     """
 
     op: Op
@@ -40,7 +42,7 @@ class _Peak:
 def plan(
     ir: Ir, target: Target, lines: Sequence[Line], in_flight: Sequence[int]
 ) -> tuple[TileMemory, ...]:
-    """Return the memory of a tile for each stage, at the operation where it is greatest.
+    """Return the memory used on a tile of each stage, at the operation that needs most memory.
 
     `lines` are the prices of the operations of `ir`, in the same order. `in_flight` is, for each
     stage, the number of micro-batches whose activations are saved at the same time.
@@ -76,7 +78,7 @@ def _stage(
 
 
 def _code(target: Target, lines: Sequence[Line]) -> float:
-    """Return the bytes of stacks, codelets and control code on a tile."""
+    """Return the bytes of the stacks, the codelets and the control code on a tile."""
     codelets = len({(line.kind, line.part) for line in lines if line.supersteps})
     steps = sum(line.supersteps for line in lines)
     return float(
@@ -88,7 +90,7 @@ def _code(target: Target, lines: Sequence[Line]) -> float:
 
 
 def _variables(ir: Ir, target: Target, stage: int) -> dict[str, float]:
-    """Return the mean bytes of the variables of a stage that are on the tiles, by their use."""
+    """Return the mean bytes per tile of a stage's variables, by use, without remote variables."""
     state = {v for op in ir.ops if op.kind in STATE for v in op.inputs[3:]}
     sums = {op.inputs[0] for op in ir.ops if op.kind == "accumulate"}
     uses = dict.fromkeys((WEIGHTS, OPTIMISER, SUMS), 0.0)
@@ -114,7 +116,7 @@ def storage(ir: Ir) -> Mapping[Value, Value]:
 
 
 def saved(ir: Ir, stage: int, roots: Mapping[Value, Value]) -> set[Value]:
-    """Return the values of a stage's forward pass, and its inputs, that its backward pass reads.
+    """Return the inputs and the forward values of a stage that its backward pass reads.
 
     `roots` is the result of `storage`.
     """
@@ -182,10 +184,11 @@ def advice(
     memory: Sequence[TileMemory],
     samples: int,
 ) -> str:
-    """Return, for a model that does not fit, the choices that make it fit, and those that may.
+    """Return sentences of advice for a model that does not fit, or "" if the model fits.
 
-    `memory` is the result of `plan` with the same arguments, and `samples` is the micro-batch. A
-    smaller micro-batch is named if it is enough at every operation.
+    The sentences name the choices that would make the model fit, and those that may be enough.
+    `memory` is the result of `plan` with the same arguments, and `samples` is the number of samples
+    in a micro-batch. A smaller micro-batch is named only if all operations then fit.
     """
     stage = max(memory, key=lambda stage: stage.share)
     if stage.share <= 1:
@@ -224,7 +227,7 @@ def _largest_batch(
 ) -> int:
     """Return the largest micro-batch with which all operations fit, or 0 if there is none.
 
-    The bytes of temporary data are those of the micro-batch of `samples`.
+    The temporary data are assumed to stay as large as in a micro-batch of `samples` samples.
     """
     roots, share = storage(ir), 1.0
     for stage, plan in enumerate(memory):

@@ -1,8 +1,8 @@
-"""Stored graphs of well-known networks, which need no framework, for any batch and machine.
+"""Stored graphs of well-known networks, for any batch and machine, usable without a framework.
 
-`docs/make_networks.py` captures the forward passes from PyTorch. The batch of a stored
-graph is `BATCH`, a prime that divides no other size of the networks, so `with_batch` can replace
-it. The weights are not stored: a variable has the initial value 0.
+`docs/make_networks.py` captures the forward passes from PyTorch. The batch of a stored graph is
+`BATCH`. This is a prime that divides no other size in the networks, so `with_batch` can recognise
+and replace it. The weights are not stored: all variables have the initial value 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ipu_teach.frontends.ir.values import CONSTANT, Ir, Op, Value
 
 BATCH = 13
 FOLDER = Path(__file__).parent / "stored"
-# The networks by name, with the title and the micro-batch that the command uses by default.
+# Maps the name of each network to (title, the command's default micro-batch).
 NETWORKS: Mapping[str, tuple[str, int]] = {
     "resnet18": ("ResNet-18 on images of 224 x 224", 16),
     "resnet50": ("ResNet-50 on images of 224 x 224", 4),
@@ -30,8 +30,8 @@ NETWORKS: Mapping[str, tuple[str, int]] = {
     "gpt-small": ("a GPT of 6 layers of 384 features on 128 tokens", 4),
 }
 LOSS = "loss"
-# The blocks of ResNet-50 whose outputs Graphcore's run of MLPerf 1.1 saved: b1/0, b1/2, b2/0, b2/2,
-# b3/0 and b3/3 of its configs.yml, under the names of the stored network.
+# The blocks of ResNet-50 whose outputs were saved as checkpoints in Graphcore's MLPerf 1.1 run:
+# b1/0, b1/2, b2/0, b2/2, b3/0 and b3/3 of its configs.yml, under the names of the stored network.
 CHECKPOINTS = "groups.0.0", "groups.0.2", "groups.1.0", "groups.1.2", "groups.2.0", "groups.2.3"
 
 
@@ -51,7 +51,7 @@ def network(name: str, batch: int) -> Ir:
 
 @cache
 def _stored(path: Path) -> Ir:
-    """Return the graph in a file, which no caller changes."""
+    """Return the graph in a file. It is cached, so callers must not change it."""
     try:
         return ir.load(path)
     except ModelLoadError as error:
@@ -63,8 +63,9 @@ def _stored(path: Path) -> Ir:
 
 
 def checkpoints(graph: Ir) -> list[Value]:
-    """Return what Graphcore's ResNet-50 saved: the outputs of `CHECKPOINTS`, and all that follows.
+    """Return the values that Graphcore's ResNet-50 saves instead of recomputing them.
 
+    They are the outputs of the blocks `CHECKPOINTS`, and all values after the last of these blocks.
     `graph` is the stored network "resnet50".
     """
     ends = [n for n, op in enumerate(graph.ops) if op.kind == "relu" and op.path in CHECKPOINTS]
@@ -73,7 +74,7 @@ def checkpoints(graph: Ir) -> list[Value]:
 
 
 def with_batch(graph: Ir, batch: int) -> Ir:
-    """Return a graph whose batch is `BATCH` for micro-batches of `batch` samples instead."""
+    """Return a copy of `graph` with micro-batches of `batch` samples instead of `BATCH`."""
 
     def scaled(value: Attribute) -> Attribute:
         if isinstance(value, (list, tuple)):
@@ -142,7 +143,7 @@ def with_stages(graph: Ir, stages: int, cycles: Sequence[float]) -> Ir:
 
 
 def _module(op: Op) -> str:
-    """Return the path of the module of an operation, to a depth of three."""
+    """Return the path of an operation's module, cut off after three levels."""
     return ".".join(op.path.split(".")[:3])
 
 

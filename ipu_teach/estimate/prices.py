@@ -1,4 +1,4 @@
-"""The table of prices: for each kind of operation, the function that adds its cycles to a line."""
+"""The table of prices: it maps kinds of operations to functions that add their cycles to a line."""
 
 from __future__ import annotations
 

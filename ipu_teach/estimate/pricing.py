@@ -1,8 +1,9 @@
 """The building blocks of prices: supersteps, expressions, reductions, and moved bytes.
 
-A price maps no tensor to tiles. It assumes that the elements of a value are distributed evenly over
-the tiles, or over the blocks of the product that computes them (`Split`). The cycles of the fullest
-tile are those of the formulas in `ipu_teach.cost` and of the planners of PopLibs.
+A price is computed without mapping tensors to tiles. It assumes that the elements of a value are
+distributed evenly over the tiles, or over the blocks of the product that computes the value
+(`Split`). The cycles are those of the fullest tile, from the formulas in `ipu_teach.cost` and from
+the kit's versions of PopLibs' planners.
 """
 
 from __future__ import annotations
@@ -43,20 +44,21 @@ from ipu_teach.types import FLOAT, DType
 # The cycles of the supervisor and of a worker outside its loop in PopLibs' UnaryOp1D, which
 # popops.map adds to those of an expression's loop.
 SUPERVISOR, WORKER = 20, 17
-# The numbers of blocks of rows that are compared for a reduction. `popops.reduce` compares all.
+# The numbers of row blocks that are tried for a reduction. (`popops.reduce` tries every number.)
 BLOCKS = (1, 2, 4, 8, 16, 32, 64)
 
 
 Price = Callable[["Pricer", Op], None]
-Steps = list[tuple[float, int]]  # (cycles of the vertices, received bytes) of supersteps
+# Supersteps, each as (cycles of its vertices, bytes that a tile receives).
+Steps = list[tuple[float, int]]
 
 
 @dataclass(frozen=True)
 class Split:
-    """The partition of a value into `rows` times `columns` blocks, each on a tile of its own.
+    """The partition of a value into a grid of `rows` x `columns` blocks, each on its own tile.
 
-    Columns divide the channels, or the last dimension of a product. Values that were partitioned
-    by the same operation `maker` have equal tile mappings.
+    The columns divide the channels of an activation, or the last dimension of a product. Two values
+    whose partitions come from the same operation `maker` have equal tile mappings.
     """
 
     rows: int
@@ -89,11 +91,12 @@ class Pricer:
         self.graph = Graph(self.target)
         self.latency = int(arrival_cycles(self.target).max())
         self.splits: dict[Value, Split] = {}
-        self.reductions: dict[Hashable, Steps] = {}  # By everything that determines them.
+        # Maps the arguments that determine a reduction to its supersteps.
+        self.reductions: dict[Hashable, Steps] = {}
         self.line = Line("", "", "")
 
     def add(self, op: Op) -> None:
-        """Add the price of `op` to the current line, or the fallback if it has no price."""
+        """Add the price of `op` to the current line, or the fallback price if `op` has no price."""
         price = self.prices.get(op.kind)
         if price is not None:
             price(self, op)
@@ -105,14 +108,14 @@ class Pricer:
     # --- where values are ---
 
     def elements(self, value: Value) -> int:
-        """Return the elements of `value` on its fullest tile."""
+        """Return the number of elements of `value` on its fullest tile."""
         split = self.splits.get(value)
         tiles = min(split.rows * split.columns, self.tiles) if split else self.tiles
         at_least = min(value.size, max(1, MIN_BYTES_PER_TILE // value.dtype.size))
         return max(ceil(value.size / tiles), at_least)
 
     def channels(self, value: Value, count: int) -> int:
-        """Return how many of `count` channels, or columns, a tile has elements of."""
+        """Return the number of channels (or columns), of `count`, of which a tile has elements."""
         split = self.splits.get(value)
         return max(1, min(self.elements(value), ceil(count / (split.columns if split else 1))))
 
@@ -129,13 +132,14 @@ class Pricer:
     def fetched(self, value: Value, operand: Value) -> int:
         """Return the bytes of `operand` that a tile receives to combine it with `value`.
 
-        They are 0 for numbers, and if both values have equal tile mappings.
+        The result is 0 if `operand` is a constant number, or if both values have the same tile
+        mapping.
         """
         if operand.number is not None:
             return 0
         if operand.size == 1:
             return operand.dtype.size
-        if operand.size < value.size:  # It is broadcast, like the scale of each channel.
+        if operand.size < value.size:  # `operand` is broadcast, like the scale of each channel.
             return self.channels(value, operand.size) * operand.dtype.size
         split, other = self.splits.get(value), self.splits.get(operand)
         is_together = (split.maker is other.maker) if split and other else split is other
@@ -144,9 +148,9 @@ class Pricer:
     # --- supersteps ---
 
     def superstep(self, cycles: float = 0, received: float = 0) -> None:
-        """Add a sync, the exchange in which a tile receives `received` bytes, and vertices.
+        """Add the cycles of a superstep: a sync, an exchange, and vertices.
 
-        `cycles` are the cycles of the vertices.
+        In the exchange, a tile receives `received` bytes. `cycles` are the cycles of the vertices.
         """
         self.line.supersteps += 1
         self.line.sync += self.target.internal_sync_cycles
@@ -161,7 +165,7 @@ class Pricer:
         *values: Value,
         works_in: type[DType] = FLOAT,
     ) -> None:
-        """Add `popops.map` of `expression`, computed in `works_in` and rounded to `out`."""
+        """Add the cycles of `popops.map`, which computes in `works_in` and rounds to `out`."""
         places: list[expr.Expr] = [
             place if value.dtype is works_in else expr.Cast(place, works_in)
             for value, place in zip(
@@ -178,7 +182,7 @@ class Pricer:
         self.superstep(SUPERVISOR + self.workers * (WORKER + worker), received)
 
     def scalar(self, expression: Callable[..., expr.ExprLike], count: int) -> None:
-        """Add an expression of `count` FLOAT numbers."""
+        """Add the cycles of an expression with `count` single numbers of type FLOAT."""
         self.map(expression, FLOAT, *(Value((), FLOAT) for _ in range(count)))
 
     def reduce(
@@ -190,11 +194,12 @@ class Pricer:
         count: int = 1,
         samples: int = 0,
     ) -> None:
-        """Add the reduction of `value` to `columns` results, for `count` values at once.
+        """Add the cycles of reducing `value` to `columns` results, for `count` values at once.
 
-        If `samples` is not 0, each column is a part of one of `samples` samples, and otherwise it
-        contains all samples. As in `popops.reduce`, the reduction is by blocks of rows, or each
-        tile first reduces the elements that it has of each column, if that is faster.
+        If `samples` is 0, each column contains elements of all samples. Otherwise, there are
+        `samples` samples, and each column belongs to one of them. As in `popops.reduce`, the faster
+        of two methods is used: reducing blocks of rows, or first letting each tile reduce its own
+        elements of each column.
         """
         if not columns or not value.size:
             return
@@ -224,7 +229,7 @@ class Pricer:
     ) -> Steps:
         """Return the supersteps of a reduction in which each tile first reduces its own elements.
 
-        There are none if no tile has two elements of a column.
+        The list is empty if no tile has two elements of a column.
         """
         dtype, split = value.dtype, self.splits.get(value)
         elements = self.elements(value)
@@ -243,8 +248,8 @@ class Pricer:
         carried = partials_dtype(operation, dtype)
         first = self._local(operation, local, rows, dtype, carried if parts > 1 else out)
         if samples and len(value.shape) > 2 and local > 1:
-            # In memory, the channels of a position are neighbours. A column contains all positions
-            # of one channel before those of the next, so the tile first gathers every element.
+            # In memory, the channels of a position are neighbours. But the elements of a column are
+            # grouped by channel, so the tile first rearranges all its elements.
             size = np.array(elements * dtype.size)
             gather, _ = copy_cycles(np.array(elements), size, self.target)
             first += float(gather)
@@ -256,9 +261,9 @@ class Pricer:
     def _local(
         self, operation: str, columns: int, rows: int, dtype: type[DType], out: type[DType]
     ) -> float:
-        """Return the cycles of a tile that reduces its own [rows, columns].
+        """Return the cycles in which a tile reduces its own elements, of shape [rows, columns].
 
-        The workers reduce them together, or divide the columns between them.
+        The workers divide either the rows or the columns among them, whichever is faster.
         """
         target = self.target
         shares = shares_of(operation, columns, rows, dtype)
@@ -279,7 +284,8 @@ class Pricer:
     ) -> Steps:
         """Return the supersteps in which `parts` partial results of each column are reduced.
 
-        They are reduced on the tiles of the results, or first in blocks on more tiles.
+        The partial results are reduced directly on the tiles of the results, or first in blocks on
+        more tiles, whichever is faster.
         """
         target = self.target
 
@@ -312,7 +318,8 @@ class Pricer:
         plan = min(plans, key=lambda plan: plan.cycles)
         steps = []
         for number, stage in enumerate(plan.stages):
-            # The stages' cycles contain the exchange, and those of a first stage a sync.
+            # `stage.cycles` includes the exchange and, for all stages but the last, a sync.
+            # Subtract both, because `superstep` adds them.
             other = float(exchange_cycles(stage.exchange_bytes, target))
             if number < len(plan.stages) - 1:
                 other += target.internal_sync_cycles
@@ -327,7 +334,7 @@ class Pricer:
     # --- vertices of PopLibs ---
 
     def elementwise(self, name: str, value: Value, *operands: Value) -> None:
-        """Add PopLibs' vertex of one or two operands, with the name of its enum, such as "ADD"."""
+        """Add the cycles of PopLibs' elementwise vertex `name`, such as "ADD"."""
         count = self.elements(value)
         received = sum(self.fetched(value, operand) for operand in operands)
         if operands and any(v.number is not None or v.size == 1 for v in operands):
@@ -345,18 +352,18 @@ class Pricer:
         self.superstep(float(cycles), received)
 
     def fallback(self, value: Value) -> None:
-        """Add a sum of each element of `value` and a number, and note that the price is unknown."""
+        """Add the fallback price: the cycles of adding a number to each element of `value`."""
         self.line.fallback = True
         name, dtype = rated(rates.BROADCAST, OPERATIONS["ADD"], value.dtype)
         count = self.elements(value)
         self.superstep(float(vertices.broadcast_scalar_1d(name, count, dtype, self.target)))
 
     def moved(self, value: Value) -> None:
-        """Add a copy of all of `value` to other tiles."""
+        """Add the cycles of copying all of `value` to other tiles."""
         self.superstep(0, self.elements(value) * value.dtype.size)
 
     def product(self, plan: MatMulPlan) -> None:
-        """Add the parts of the plan of a product."""
+        """Add the cycles of all parts of a product's plan."""
         for label, cycles in plan.parts:
             cost = PLAN_COSTS.get(label, "exchange")
             setattr(self.line, cost, getattr(self.line, cost) + cycles)
@@ -368,7 +375,7 @@ class Pricer:
         self.line.temporary = max(self.line.temporary, plan.temporary_bytes)
 
 
-# The kind of cycles of each part of a plan of a product; all others are exchange.
+# Maps each part of a product's plan to its kind of cycles. Parts that are not listed are exchange.
 PLAN_COSTS: Mapping[str, str] = {
     "multiply": "products",
     "add sums": "vertices",

@@ -1,4 +1,4 @@
-"""Prices of LSTM layers, whose program is a loop over the time steps."""
+"""Prices (modelled cycles) of LSTM layers, whose program is a loop over the time steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNTER = Value((), INT)
 
 
 def lstm(pricer: Pricer, op: Op) -> None:
-    """Price the forward pass of an LSTM layer, without the tensors that it saves."""
+    """Add the cycles of an LSTM layer's forward pass, but not those of saving tensors."""
     x, _, r, bias, _, cell = op.inputs
     steps, _, width = x.shape
     pricer.moved(x)
@@ -45,7 +45,7 @@ def lstm(pricer: Pricer, op: Op) -> None:
 
 
 def lstm_grad(pricer: Pricer, op: Op) -> None:
-    """Price the backward pass of an LSTM layer, and the tensors that its forward pass saves."""
+    """Add the cycles of an LSTM layer's backward pass, and those for the saved tensors."""
     _, _, r, _, _, cell, outputs, saved, *_ = op.inputs
     gates = op.outs[0]
     steps = outputs.shape[0]
@@ -67,7 +67,7 @@ def lstm_grad(pricer: Pricer, op: Op) -> None:
 
 
 def _several(pricer: Pricer, op: Op, count: int) -> Value:
-    """Return a value of `count` tensors [batch, hidden], which `popnn` distributes in grains."""
+    """Return a value for `count` tensors [batch, hidden], which `popnn` distributes in grains."""
     cell = op.inputs[5]
     batch, hidden = cell.shape
     value = Value((count * batch, hidden), cell.dtype)
@@ -76,12 +76,12 @@ def _several(pricer: Pricer, op: Op, count: int) -> Value:
 
 
 def _binary(pricer: Pricer, name: str, value: Value) -> None:
-    """Add an operation on `value` and another value with the same tile mapping."""
+    """Add the cycles of an operation on `value` and another value with the same tile mapping."""
     pricer.elementwise(name, value, value)
 
 
 def _gather(pricer: Pricer, value: Value) -> None:
-    """Add a copy of `value` from the tiles that have summed the partial results of a product.
+    """Add the cycles of copying `value`, a product, from the tiles that have computed its sums.
 
     A tile receives a contiguous piece from each of these tiles.
     """
@@ -93,7 +93,7 @@ def _gather(pricer: Pricer, value: Value) -> None:
 
 
 def _slice(pricer: Pricer, value: Value, steps: int) -> None:
-    """Add the read or the write of one step of `value` [steps, …]."""
+    """Add the cycles of reading or writing one step of `value` [steps, …]."""
     step = Value(value.shape[1:], value.dtype)
     count = pricer.elements(step)
     cycles = vertices.dynamic_slice_1d(count, 1, value.dtype, pricer.target)
@@ -101,15 +101,16 @@ def _slice(pricer: Pricer, value: Value, steps: int) -> None:
 
 
 def _activation(pricer: Pricer, kind: str, value: Value, suffix: str = "") -> None:
-    """Add an activation or, with the suffix "_grad", its gradient."""
+    """Add the cycles of an activation or, with the suffix "_grad", of its gradient."""
     vertex = vertices.non_linearity_grad_1d if suffix else vertices.non_linearity_1d
     pricer.superstep(float(vertex(kind, pricer.elements(value), value.dtype, pricer.target)))
 
 
 def _product(pricer: Pricer, cell: Value, r: Value, inner: int) -> None:
-    """Add the product of a step: [batch, inner] times the weights of all gates, or of the state.
+    """Add the cycles of one step's product of [batch, inner] and the weights.
 
-    `popnn.lstm` exchanges the operands if this is faster.
+    The weights are those of all gates, or in the backward pass their transpose. `popnn.lstm` swaps
+    the operands if this is faster.
     """
     batch, hidden = cell.shape
     columns = hidden if inner == r.shape[0] else r.shape[0]

@@ -13,7 +13,7 @@ from ipu_teach.errors import counted
 from ipu_teach.target import Target
 
 FORWARD, BACKWARD, UPDATE = PARTS = "forward", "backward", "update"
-# The kinds of cycles of a line, with their titles.
+# Maps each kind of cycles in a `Line` to its title.
 COSTS = {
     "products": "products",
     "vertices": "other vertices",
@@ -26,18 +26,20 @@ COSTS = {
 
 @dataclass
 class Line:
-    """The modelled cycles of one operation, once.
+    """The modelled cycles of one execution of one operation.
 
-    - `path` is the module, `kind` the operation, and `part` the pass it belongs to.
+    - `path` is the path of the module, `kind` the operation, and `part` the pass (forward, backward
+      or update).
     - `shapes` describes the inputs, such as "conv of [20, 3, 224, 224] HALF".
-    - `products` are cycles of the vertices of products and convolutions, and `vertices` those of
-      all others.
+    - `products` are the cycles of the vertices that compute matrix products and convolutions, and
+      `vertices` the cycles of all other vertices.
     - `exchange`, `sync`, `links` and `streaming` are the cycles of the exchange on the IPU, of
       syncs, of the links between IPUs, and of streaming memory.
     - `supersteps` is the number of supersteps, and `macs` the number of multiply-adds of products.
-    - `busy` is the number of cycles that the matrix-multiply units would need for `macs`.
+    - `busy` is the number of cycles that the matrix-multiply units would need for `macs` at full
+      speed.
     - `temporary` is the number of bytes of temporary data on the fullest tile.
-    - `fallback` says whether the price is the fallback for operations without a price.
+    - `fallback` is True if the table of prices lacks the operation, so that a fallback was used.
     """
 
     path: str
@@ -59,21 +61,22 @@ class Line:
 
     @property
     def cycles(self) -> float:
-        """The sum of all cycles of the operation."""
+        """The sum of all kinds of cycles of the operation."""
         return float(sum(getattr(self, cost) for cost in COSTS))
 
     @property
     def name(self) -> str:
-        """The path and the kind, such as `encoder.layer1/matmul`."""
+        """The operation's name: its path and kind, such as `encoder.layer1/matmul`."""
         return f"{self.path}/{self.kind}" if self.path else self.kind
 
 
 @dataclass(frozen=True)
 class TileMemory:
-    """The estimated bytes on a tile of one stage, by their use, at the step that needs most.
+    """The estimated bytes on a tile of one stage, at the operation `at`, which needs most memory.
 
-    The bytes of variables and values are means over all tiles of the IPU. The bytes of temporary
-    data are those of the fullest tile of the operation `at`. `limit` is the memory of a tile.
+    `uses` has a pair (name, bytes) for each use of memory. The bytes of variables and values are
+    means over all tiles of the IPU, and the bytes of temporary data are those of the fullest tile.
+    `limit` is the memory of a tile, in bytes.
     """
 
     uses: tuple[tuple[str, float], ...]
@@ -87,7 +90,7 @@ class TileMemory:
 
     @property
     def share(self) -> float:
-        """The bytes as a share of the tile's memory. The model does not fit if it exceeds 1."""
+        """The used fraction of the tile's memory. If it exceeds 1, the model does not fit."""
         return self.total / self.limit
 
     @property
@@ -98,14 +101,15 @@ class TileMemory:
 
 @dataclass(frozen=True, repr=False)
 class Estimate:
-    """The modelled cycles of a step of a network, which was not built. Print it to see a table.
+    """The estimate of a network's step: its modelled cycles and memory. Print it to see a table.
 
     - `lines` has an entry for each operation.
     - `samples` is the number of samples in a micro-batch.
-    - `accumulation` is the number of micro-batches in an update, `replicas` the number of copies.
-    - `micro_batches` are the cycles of all micro-batches of an update, with the host.
-    - `host` are the cycles of these micro-batches in which data moves to and from the host.
-    - `update` are the cycles of the update, with the all-reduce.
+    - `accumulation` is the number of micro-batches in an update, and `replicas` the number of
+      copies of the model.
+    - `micro_batches` are the cycles of all micro-batches of an update, including host transfers.
+    - `host` are the cycles of host transfers in a step, in both directions.
+    - `update` are the cycles of the update, including the all-reduce.
     - `memory` has an entry for each stage.
     - `advice` says, for a model that does not fit, which choices would make it fit.
     """
@@ -161,7 +165,7 @@ class Estimate:
 
     @property
     def costs(self) -> dict[str, float]:
-        """The cycles of one micro-batch and one update by kind of cost, over all stages."""
+        """The cycles of one micro-batch and one update over all stages, keyed by kind of cycles."""
         totals = {
             title: sum(getattr(line, cost) for line in self.lines) for cost, title in COSTS.items()
         }
@@ -169,7 +173,7 @@ class Estimate:
 
     @property
     def utilisation(self) -> float:
-        """The share of the step's time in which the matrix-multiply units multiply, 0 to 1."""
+        """The fraction of the step's time in which the matrix-multiply units are busy, 0 to 1."""
         busy = sum(
             line.busy * (1 if line.part == UPDATE else self.accumulation) for line in self.lines
         )
@@ -187,29 +191,30 @@ class Estimate:
 
     @property
     def unpriced(self) -> tuple[str, ...]:
-        """The kinds of operations that have no price, each once, in alphabetical order."""
+        """The kinds of operations that have no price, in alphabetical order without duplicates."""
         return tuple(sorted({line.kind for line in self.lines if line.fallback}))
 
     @property
     def unpriced_share(self) -> float:
-        """The share of the lines' cycles that operations without a price have, 0 to 1."""
+        """The fraction of all operations' cycles that is due to operations without a price."""
         total = sum(line.cycles for line in self.lines)
         fallback = sum(line.cycles for line in self.lines if line.fallback)
         return fallback / total if total else 0.0
 
     def by(self, key: Callable[[Line], str]) -> dict[str, float]:
-        """Return the cycles by `key(line)`, the largest first, each operation counted once."""
+        """Return the total cycles of the lines, keyed by `key(line)`, the largest total first."""
         totals: dict[str, float] = {}
         for line in self.lines:
             totals[key(line)] = totals.get(key(line), 0.0) + line.cycles
         return dict(sorted(totals.items(), key=lambda item: -item[1]))
 
     def layers(self, depth: int = 2) -> dict[str, dict[str, float]]:
-        """Return the cycles of each module by pass: forward, backward and update.
+        """Return the cycles of each module in each pass: {module: {pass: cycles}}.
 
-        Modules are joined below `depth` levels. The exchange between replicas and the other
-        operations outside all modules have names such as "gradient exchange" and "outside modules".
-        The modules are in the order of their first operation.
+        The passes are forward, backward and update. Modules deeper than `depth` levels are counted
+        with the module that contains them. The exchange between replicas and the other operations
+        outside all modules have names such as "gradient exchange" and "outside modules". The
+        modules are in the order of their first operation.
         """
         totals: dict[str, dict[str, float]] = {}
         for line in self.lines:
@@ -220,7 +225,7 @@ class Estimate:
         return totals
 
     def stages(self) -> dict[str, dict[str, float]]:
-        """Return the cycles of each stage by pass, as `layers` does: "stage 0", "stage 1", …"""
+        """Return the cycles of each stage in each pass: {"stage 0": {pass: cycles}, …}."""
         totals = {f"stage {k}": dict.fromkeys(PARTS, 0.0) for k in range(len(self.memory))}
         for line in self.lines:
             _add(totals, f"stage {line.stage}", line)
@@ -280,7 +285,7 @@ class Estimate:
         )
 
 
-# The operations with which replicas exchange data in the update, and what they exchange.
+# Maps each operation with which replicas exchange data in the update to the name of the exchange.
 COLLECTIVES = {
     "all_reduce": "gradient exchange",
     "reduce_scatter": "gradient exchange",
@@ -289,12 +294,12 @@ COLLECTIVES = {
 
 
 def _add(totals: dict[str, dict[str, float]], name: str, line: Line) -> None:
-    """Add the cycles of `line` to those of its pass in `totals[name]`."""
+    """Add the cycles of `line` to the total of its pass, `totals[name][line.part]`."""
     totals.setdefault(name, dict.fromkeys(PARTS, 0.0))[line.part] += line.cycles
 
 
 def _seconds(seconds: float) -> str:
-    """Return a time as text, in the largest unit in which it is 1 or more."""
+    """Return a time as a string, in the largest unit in which the number is at least 1."""
     for unit, size in (("hours", 3600.0), ("minutes", 60.0), ("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:,.2f} {unit}"
@@ -302,7 +307,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of text as a table. The first column is aligned left, the others right."""
+    """Return rows of strings as a table. The first column is aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(

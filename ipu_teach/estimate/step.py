@@ -1,4 +1,4 @@
-"""The estimate of a step: the prices of its operations, the host, the pipeline, and the memory."""
+"""The estimate of a step: operations, host transfers, pipeline and memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ipu_teach.schedules import (
 from ipu_teach.target import FULL, Target
 from ipu_teach.types import UNSIGNED_CHAR
 
-# The name of the line for the conversion of inputs that arrive as bytes.
+# The name of the line (row of the estimate) for the conversion of inputs that arrive as bytes.
 FROM_BYTES = "cast of 8-bit input"
 BETWEEN_STAGES = "copy to another stage"
 STORED = "copy of saved activations"
@@ -41,9 +41,10 @@ STORED = "copy of saved activations"
 
 @dataclass(frozen=True)
 class Transfers:
-    """The transfers with the host in a micro-batch, or in an update.
+    """The host transfers of a micro-batch or of an update.
 
-    `received` and `sent` map each stage to a list with the bytes of each value.
+    `received` and `sent` map each stage to a list with the number of bytes of each transferred
+    value.
     """
 
     received: Mapping[int, list[int]]
@@ -52,8 +53,9 @@ class Transfers:
     def cycles(self, links: Replicas, stage: int | None = None, sent: bool | None = None) -> float:
         """Return the cycles of the transfers of `stage`, one after the other.
 
-        If `stage` is None, the transfers of all stages are counted. If `sent` is not None, only
-        those to the host or only those from the host are counted.
+        If `stage` is None, the transfers of all stages are counted. If `sent` is True, only
+        transfers to the host are counted; if it is False, only transfers from the host; if it is
+        None, both.
         """
         target, total = links.target, 0.0
         for is_sent, by_stage in ((False, self.received), (True, self.sent)):
@@ -105,14 +107,14 @@ def estimated(
 
 
 def priced(ir: Ir, pricer: Pricer) -> list[Line]:
-    """Return the line of each operation of a graph, in order."""
+    """Return a `Line` with the price of each operation of a graph, in order."""
     fetched: set[Value] = set()
     section: tuple[str, int, int] | None = None
     lines = []
     for op in ir.ops:
         op_section = (op.part, op.phase, op.stage)
-        # As in `Lowering`, copies of remote variables are used within a part, phase and stage. In
-        # the update, each operation makes its own copies.
+        # As in `Lowering`, a remote variable is fetched once for each part, phase and stage. In the
+        # update, it is fetched for each operation.
         if op_section != section or op.part == UPDATE:
             fetched.clear()
         section = op_section
@@ -143,9 +145,10 @@ def _stream(pricer: Pricer, value: Value) -> None:
 
 
 def _transfers(ir: Ir, float_bytes: int) -> tuple[Transfers, Transfers]:
-    """Return the transfers with the host in a micro-batch, and those in an update.
+    """Return the host transfers of a micro-batch, and those of an update.
 
-    `float_bytes` are the bytes of an element of a float input, or 0 for those of its dtype.
+    `float_bytes` is the size of an element of a float input, in bytes; 0 stands for the size of its
+    dtype.
     """
     maker = ir.maker()
     received: list[dict[int, list[int]]] = [{}, {}]
@@ -195,7 +198,7 @@ def _between_stages(ir: Ir, links: Replicas) -> list[Line]:
 
 
 def _stored(ir: Ir, pricer: Pricer) -> list[Line]:
-    """Return the lines of a pipeline's copies of saved activations, to and from their store."""
+    """Return lines for the copies of a pipeline's saved activations to and from the stash."""
     lines, roots = [], memory.storage(ir)
     for stage in range(ir.stages):
         values = memory.saved(ir, stage, roots)
@@ -212,7 +215,7 @@ def _stored(ir: Ir, pricer: Pricer) -> list[Line]:
 
 
 def _slowest(lines: Sequence[Line], stages: int) -> float:
-    """Return the cycles of the stage that needs most for its lines. All stages work in parallel."""
+    """Return the cycles of the slowest stage, because all stages work in parallel."""
     by_stage = [0.0] * stages
     for line in lines:
         by_stage[line.stage] += line.cycles
@@ -230,7 +233,7 @@ def _ticks(ir: Ir) -> Ticks:
 def _micro_batches(
     ir: Ir, lines: Sequence[Line], links: Replicas, transfers: Transfers, ticks: Ticks
 ) -> float:
-    """Return the cycles of all micro-batches of an update, with their transfers.
+    """Return the cycles of all micro-batches of an update, including their host transfers.
 
     A tick of a pipeline lasts as long as its slowest stage.
     """
@@ -251,9 +254,9 @@ def _tick(
     transfers: Transfers,
     is_full: bool,
 ) -> float:
-    """Return the cycles of a tick. If `is_full`, all stages wait for each transfer with the host.
+    """Return the cycles of a tick. If `is_full`, all stages wait for each host transfer.
 
-    `cycles` maps (stage, part) to the cycles of a stage without its transfers.
+    `cycles` maps (stage, part) to the cycles of a stage without its host transfers.
     """
     clocks = [0.0] * links.stages
 

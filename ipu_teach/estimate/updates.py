@@ -1,4 +1,4 @@
-"""Prices of optimisers, and of the exchange of gradients and parameters between replicas."""
+"""Prices (modelled cycles) of optimisers, and of exchanges between replicas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ipu_teach.types import FLOAT
 
 
 def sgd(pricer: Pricer, op: Op) -> None:
-    """Price a step of gradient descent: one expression."""
+    """Add the cycles of a step of gradient descent, which is one expression."""
     weights, gradient, rate = op.inputs[:3]
     _place_state(pricer, op)
     values = weights, gradient, rate
@@ -29,7 +29,7 @@ def sgd(pricer: Pricer, op: Op) -> None:
 
 
 def momentum(pricer: Pricer, op: Op) -> None:
-    """Price a step with momentum: the velocity, then the parameter."""
+    """Add the cycles of a step with momentum, which computes the velocity, then the parameter."""
     weights, gradient, rate, velocity = op.inputs[:4]
     decayed = bool(op.attrs.get("weight_decay"))
     _place_state(pricer, op)
@@ -43,7 +43,7 @@ def _velocity(v: expr.Expr, g: expr.Expr, *w: expr.Expr) -> expr.ExprLike:
 
 
 def adam(pricer: Pricer, op: Op) -> None:
-    """Price a step of Adam: the step's number, two means, two or three factors, the parameter."""
+    """Add the cycles of an Adam step: step number, two means, two or three factors, parameter."""
     weights, gradient, rate, first, second = op.inputs[:5]
     decoupled = op.kind == "adamw"
     decayed = bool(op.attrs.get("weight_decay")) and not decoupled
@@ -77,7 +77,7 @@ def _moved(
 
 
 def lars(pricer: Pricer, op: Op) -> None:
-    """Price a step of LARS: two norms at once, the trust ratio, then the step."""
+    """Add the cycles of a LARS step: two norms at once, the trust ratio, then a momentum step."""
     pricer.reduce(op.inputs[0], 1, "SQUARE_ADD", FLOAT, count=2)
     pricer.scalar(_trust, 3)
     momentum(pricer, op)
@@ -101,7 +101,7 @@ def _place_state(pricer: Pricer, op: Op) -> None:
 
 
 def collective(pricer: Pricer, op: Op) -> None:
-    """Price an all-reduce, or a half of it: rounds of a ring, each with its copies and its sum."""
+    """Add the cycles of an all-reduce, a reduce-scatter or an all-gather, round by round."""
     links = pricer.replicas
     if links.replicas < 2:
         return
@@ -127,10 +127,10 @@ def collective(pricer: Pricer, op: Op) -> None:
 
 
 def _gathered(pricer: Pricer, op: Op, parts: int) -> tuple[float, int]:
-    """Return (cycles, elements): a tile's copies of its chunk of the inputs of a collective.
+    """Return (cycles, elements) of the copies in which a tile collects a chunk of the inputs.
 
-    A chunk is one of `parts` parts of every tile's elements. In memory, the elements of the
-    gradient of a matrix are not in the order of the parameter, so that each is a piece.
+    A tile's elements are divided into `parts` chunks. The elements of a matrix's gradient are not
+    in the same memory order as those of the parameter, so each element counts as a separate piece.
     """
     count = ceil(sum(value.size for value in op.inputs) / pricer.tiles / parts)
     vectors = sum(value.size for value in op.inputs if len(value.shape) < 2)
@@ -141,7 +141,7 @@ def _gathered(pricer: Pricer, op: Op, parts: int) -> tuple[float, int]:
 
 
 def _round(pricer: Pricer, num_bytes: int, cycles: int) -> None:
-    """Add a round in which a part of `num_bytes` moves over the links in `cycles` cycles."""
+    """Add the cycles of a round: a sync, `cycles` on the links, and an exchange within each IPU."""
     links, line = pricer.replicas, pricer.line
     line.supersteps += 1
     line.sync += links.sync
@@ -151,7 +151,7 @@ def _round(pricer: Pricer, num_bytes: int, cycles: int) -> None:
 
 
 def own_share(pricer: Pricer, op: Op) -> None:
-    """Price the part of a parameter that a replica updates."""
+    """Add the cycles of copying the part of a parameter that a replica updates."""
     pricer.moved(op.outs[0])
 
 

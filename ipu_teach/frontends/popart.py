@@ -1,7 +1,7 @@
 """A front end with PopART's names: a Builder of models, and sessions that run them.
 
-A tensor of a Builder is identified by a string, its id. Operations and attributes have the names of
-ONNX. Models are saved in a file format of `ipu_teach`; files of ONNX can be read, too.
+Each tensor of a Builder is identified by its id, a string. Operations and attributes have the names
+of ONNX. Models are saved in a file format of `ipu_teach`; files of ONNX can be read, too.
 """
 
 from __future__ import annotations
@@ -81,16 +81,16 @@ class TensorInfo:
 
     @property
     def type(self) -> type[DType]:
-        """The device's dtype, such as HALF for "FLOAT16"."""
+        """The dtype on the device, such as HALF for "FLOAT16"."""
         return TYPES[self.dtype]
 
 
 class Opset:
     """The operations of a Builder by name, as in `aiOnnx.matmul([x, w])`, where x and w are ids.
 
-    An operation takes a list of ids, and attributes by keyword. The id "" leaves out an optional
-    input. The operation returns the id of its result, or a list of ids if it has several results.
-    `dir()` lists the operations.
+    An operation takes a list of ids, and attributes as keyword arguments. The id "" stands for an
+    optional input that is left out. The operation returns the id of its result, or a list of ids if
+    it has several results. `dir()` lists the operations.
     """
 
     def __init__(self, builder: Builder, domain: str) -> None:
@@ -139,7 +139,7 @@ class Builder:
         # The constants, and the initial values of variables that no operation has used yet.
         self._arrays: dict[str, Array] = {}
         self._initializers: set[str] = set()
-        # Descriptions of the results that no operation computes, by id.
+        # Maps the ids of results that no operation computes to descriptions of these results.
         self._uncomputed: dict[str, str] = {}
         self._output_ids: list[str] = []
         self._scopes: list[str] = []
@@ -167,13 +167,13 @@ class Builder:
         for name in model.outputs:
             if not self._is_variable(name):
                 value = self._value(name, "Builder()")
-                if value.kind == CONSTANT:  # An anchor needs the result of an operation.
+                if value.kind == CONSTANT:  # An anchor must be the result of an operation.
                     self._values[name] = value = self._graph.op("copy", value)
                     value.name = name
         self._output_ids = [*model.outputs]
 
     def _add_node(self, node: Node) -> None:
-        """Add an operation of an ONNX model. If the host knows its inputs, it computes the results.
+        """Add an operation of an ONNX model. If the host knows the inputs, it computes the results.
 
         The host computes results only from constants, not from variables that can be trained.
         """
@@ -213,8 +213,8 @@ class Builder:
     def _register(self, value: Value | Array, name: str = "") -> str:
         """Register a value or a constant under its id, and return the id.
 
-        The id of a new value consists of `name` and a number. If `name` is "", the id is the
-        value's current name. A value that is already registered keeps its id.
+        The id of a new value consists of `name` and a number. If `name` is "", the id of a new
+        value is the value's current name. A value that is already registered keeps its id.
         """
         new_name = f"{name}:{len(self._values) + len(self._arrays)}"
         if not isinstance(value, Value):
@@ -226,7 +226,7 @@ class Builder:
         return value.name
 
     def _value(self, name: str, call: str) -> Value:
-        """Return the value with the id `name`; `call` is the name of the caller, for errors.
+        """Return the value with the id `name`; error messages name the caller `call`.
 
         :raises ModelError: if the Builder has no such value.
         """
@@ -252,7 +252,7 @@ class Builder:
         return self._values[name]
 
     def _static(self, name: str, call: str, attribute: str) -> Attribute:
-        """Return the elements of the constant `name`, for the attribute of the operation `call`.
+        """Return the elements of the constant `name`, used as an attribute of the operation `call`.
 
         :raises ModelError: if the tensor is not a constant.
         """
@@ -339,7 +339,7 @@ class Builder:
         return [*self._graph.inputs]
 
     def getOutputTensorIds(self) -> list[str]:
-        """Return the ids of the model's outputs: those of a file, and those that were added."""
+        """Return the ids of the model's outputs: outputs of the loaded file and added outputs."""
         return [*self._output_ids]
 
     def getTensorShape(self, name: str) -> list[int]:
@@ -347,7 +347,7 @@ class Builder:
         return list(self._value(name, "getTensorShape()").shape)
 
     def _model(self) -> Ir:
-        """Return the graph, in which all results are outputs."""
+        """Return the graph with all results of operations as its outputs."""
         stored = {**self._graph.variables, **self._graph.inputs}
         results = {
             n: v for n, v in self._values.items() if n not in stored and v.kind != "constant"
@@ -371,7 +371,7 @@ class Builder:
     def executionPhase(self, phase: Natural) -> AbstractContextManager[None]:
         """Assign the operations that are added in a `with` block to the execution phase `phase`.
 
-        Values that a later phase needs are in streaming memory between the phases.
+        Values that a later phase needs are stored in streaming memory between the phases.
         """
         return self._graph.at(phase=phase)
 
@@ -388,7 +388,7 @@ class Builder:
 
 
 def _check_attributes(name: str, make: Make, attributes: Mapping[str, Attribute]) -> None:
-    """Raise `ModelError` for an unknown attribute of an operation, or one of the wrong type."""
+    """Raise `ModelError` if an attribute of an operation is unknown or has the wrong type."""
     names = parameters_of(make)[1]
     for attribute, value in attributes.items():
         if attribute not in names:
@@ -403,9 +403,10 @@ def _check_attributes(name: str, make: Make, attributes: Mapping[str, Attribute]
 
 @dataclass
 class ExecutionPhaseSettings(CheckedOptions):
-    """The number of a model's execution phases. If it is 0, the phases of operations are ignored.
+    """The number of a model's execution phases.
 
-    All other numbers have the same effect: each operation runs in its phase.
+    If the number is 0, the phases of operations are ignored. Any other number has the same effect:
+    each operation runs in its phase.
     """
 
     phases: Natural = 0
@@ -413,7 +414,7 @@ class ExecutionPhaseSettings(CheckedOptions):
 
 @dataclass
 class TensorLocationSettings(CheckedOptions):
-    """The location of tensors: on the tiles or in streaming memory, complete or sharded."""
+    """Where tensors are stored: on the tiles or in streaming memory, complete or sharded."""
 
     offChip: bool = False
     replicatedTensorSharding: bool = False
@@ -457,9 +458,10 @@ class AnchorReturnType:
 
 @dataclass(frozen=True)
 class DataFlow:
-    """The number of updates in a run, and the outputs that the run returns, by id.
+    """The number of updates in a run, and the choice of the outputs that the run returns.
 
-    In inference, `batchesPerStep` is the number of micro-batches instead of updates.
+    `anchors` maps the id of each of these outputs to its `AnchorReturnType`. In inference,
+    `batchesPerStep` is the number of micro-batches instead of updates.
     """
 
     batchesPerStep: Count
@@ -552,7 +554,7 @@ class Adam(SGD):
 
 @dataclass(frozen=True)
 class PyStepIO:
-    """The arrays for a run, by id.
+    """The arrays for a run: two dicts whose keys are ids of tensors.
 
     `inputs` contains the arrays of the inputs. The run writes its outputs to the arrays in
     `anchors`.
@@ -580,7 +582,7 @@ class PyStepIOCallback:
 
 @dataclass(frozen=True)
 class PyWeightsIO:
-    """The arrays, by id, to which `readWeights` copies the weights."""
+    """A dict of arrays to which `readWeights` copies the weights; the keys are ids."""
 
     weights: Mapping[str, HostArray]
 
@@ -606,7 +608,7 @@ class InferenceSession:
         self._run: Run | None = None
 
     def _placed(self, graph: Ir) -> Ir:
-        """Return the graph without the stages and phases that the options do not enable.
+        """Return the graph, without the stages and phases that the options do not enable.
 
         :raises ModelError: if pipelining is enabled without the virtual graph mode "Manual".
         """
@@ -688,7 +690,7 @@ class InferenceSession:
         """Return the leading dimensions of an anchor's array, before the output's dimensions.
 
         They are the numbers of selected updates, of micro-batches in an update, and of replicas,
-        except those that are 1. `kind` says which updates the anchor selects.
+        except those that are 1. `kind` is the anchor's choice of updates, such as "ALL".
         """
         factors = self._ready.factors
         selected_steps = {"ALL": factors["steps"], "EVERYN": factors["steps"] // kind.n}.get(
@@ -821,8 +823,8 @@ class TrainingSession(InferenceSession):
     def updateOptimizerFromHost(self, optimizer: SGD) -> None:
         """Change the learning rate, without compiling again.
 
-        :raises ModelError: if `optimizer` differs in anything else than the learning rate, or
-            before `prepareDevice` is called.
+        :raises ModelError: if `optimizer` differs in anything other than the learning rate, or if
+            `prepareDevice` has not been called.
         """
         previous = self._optimizer
         settings = optimizer.kind, optimizer.scale, optimizer.numbers

@@ -1,6 +1,6 @@
-"""Read the model of a session or a Builder: a file of `ipu_teach`, or of ONNX.
+"""Read the model for a session or a Builder from a file in the format of `ipu_teach` or ONNX.
 
-The package `onnx` reads ONNX files. It is imported only for such a file.
+The package `onnx` reads ONNX files. It is imported only for ONNX files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Node:
     - `operation`: its lower-case name, such as "conv".
     - `inputs`, `outputs`: the names of its tensors; "" for an input or a result that is left out.
     - `attributes`: the attributes in the file.
-    - `implied`: the values of attributes that the file does not need to contain.
+    - `implied`: the default values of attributes that the file leaves out.
     - `value`: the array of a constant, or None for other operations.
     - `proto`, `opset`: the node as `onnx` represents it, and the version of ONNX's operations.
     """
@@ -54,7 +54,7 @@ class Node:
     opset: int
 
     def computed(self, arrays: Sequence[Array | None]) -> Sequence[Array]:
-        """Return the results of the operation for arrays, which the host computes."""
+        """Return the results of the operation for arrays. The host computes these results."""
         from onnx.reference import ReferenceEvaluator
 
         feeds = {name: a for name, a in zip(self.inputs, arrays, strict=True) if a is not None}
@@ -85,10 +85,12 @@ class OnnxModel:
 
 
 def read_model(model: bytes | str | PathLike[str], call: str) -> Ir | OnnxModel:
-    """Return the model in a file, or in the contents of one; `call` names the caller in errors.
+    """Return the model in a file, which is passed as a path or as the contents of the file.
 
-    :raises ModelLoadError: if it is damaged or no model, or if it contains something that is not
-        supported.
+    `call` is the name of the caller in error messages.
+
+    :raises ModelLoadError: if the file is damaged or not a model, or if it contains something that
+        is not supported.
     """
     if isinstance(model, bytes):
         return _from_bytes(model, None)
@@ -97,7 +99,7 @@ def read_model(model: bytes | str | PathLike[str], call: str) -> Ir | OnnxModel:
 
 
 def _from_bytes(data: bytes, folder: Path | None) -> Ir | OnnxModel:
-    """Return the model with the contents `data`; `folder` is the folder of the file, if any."""
+    """Return the model in `data`, the contents of a file; `folder` is the file's folder, if any."""
     if data.startswith(b"PK"):
         return graph_from_bytes(data)
     if not data.startswith(b"\x08"):  # the first field of an ONNX model is its version
@@ -122,7 +124,7 @@ def _checked(onnx: ModuleType, data: bytes, folder: Path | None) -> OnnxModel:
     """Return the ONNX model with the contents `data`, after checks by `onnx`."""
     try:
         model = onnx.load_model_from_string(data)
-    except Exception as error:  # a DecodeError of protobuf, which only `onnx` imports
+    except Exception as error:  # It is protobuf's DecodeError, which this module does not import.
         raise _damaged(error) from None
     _load_external(onnx, model, folder)
     opset = {o.domain: o.version for o in model.opset_import}.get("", OLDEST)
@@ -135,7 +137,7 @@ def _checked(onnx: ModuleType, data: bytes, folder: Path | None) -> OnnxModel:
         )
     try:
         onnx.checker.check_model(model)
-        for _ in range(3):  # an operation may be a function of others, which may be functions, too
+        for _ in range(3):  # An operation may be a function whose operations are functions, too.
             functions = {(n.domain, n.op_type) for n in model.graph.node}
             unknown = [f for f in functions if f[1].lower() not in {"constant", *TABLES[""]}]
             model = onnx.inliner.inline_selected_functions(model, unknown, False, True)
@@ -208,7 +210,7 @@ def _node(onnx: ModuleType, proto: Any, opset: int) -> Node:
 
 
 def _is_default(onnx: ModuleType, node: Any, attribute: Any, opset: int) -> bool:
-    """Return whether an attribute has the value that it would have without being in the file."""
+    """Return whether an attribute in the file has the value that ONNX uses if the file omits it."""
     if node.domain or not onnx.defs.has(node.op_type):
         return False
     known = onnx.defs.get_schema(node.op_type, opset).attributes
@@ -217,7 +219,7 @@ def _is_default(onnx: ModuleType, node: Any, attribute: Any, opset: int) -> bool
 
 
 def _attribute(onnx: ModuleType, proto: Any) -> Attribute:
-    """Return the value of an attribute: a number, a text, an array, or a list of them."""
+    """Return the value of an attribute: a number, a string, an array, or a list of these."""
     value = onnx.helper.get_attribute_value(proto)
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)

@@ -40,10 +40,11 @@ Sizes = Size | Sequence[Size]
 Switch = bool | Annotated[int, Between(0, 1)]
 Epsilon = Annotated[float, Between(0)]
 Ratio = Annotated[float, Between(0, 1)]
-Depth = Annotated[float, Between(1, 2**24)]  # ONNX permits floats
+Depth = Annotated[float, Between(1, 2**24)]  # ONNX permits floats here.
 AutoPad = Annotated[str, Among(("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))]
 Reduction = Annotated[str, Among(("Mean", "Sum", "None"))]
-# The attributes that ONNX passes as inputs, after the tensors: each line is an operation.
+# The attributes that ONNX passes as inputs after the tensors. Each line below contains the name of
+# an operation and its attributes.
 STATIC = {
     name: attributes
     for name, *attributes in map(
@@ -90,7 +91,7 @@ def _axis(x: Value, axis: int) -> int:
 
 
 def _reshape(g: Ir, x: Value, *, shape: Ints, allowzero: Switch = 0) -> Value:
-    """Return `x` in another shape. A size of 0 keeps the dimension, unless `allowzero`."""
+    """Return `x` in another shape. A size of 0 keeps the old length, unless `allowzero` is true."""
     old_shape = () if allowzero else x.shape
     sizes = [n or old_shape[d] if d < len(old_shape) else n for d, n in enumerate(shape)]
     return g.op("reshape", x, shape=tuple(sizes))
@@ -107,7 +108,7 @@ def _squeeze(g: Ir, x: Value, *, axes: Ints | None = None) -> Value:
 
 
 def _shifted(x: Value, axes: Ints | None) -> tuple[int, ...]:
-    """Return `axes`, or all dimensions of length 1, for an array with a dimension before them."""
+    """Return `axes` (or all dimensions of length 1), each plus 1 for a new dimension in front."""
     if axes is None:
         return tuple(d + 1 for d, n in enumerate(x.shape) if n == 1)
     return tuple(d + 1 for d in sorted_axes(x, axes))
@@ -128,9 +129,9 @@ def _concat(g: Ir, *x: Value, axis: int) -> Value:
 def _split(
     g: Ir, x: Value, *, axis: int = 0, split: Sequence[Natural] = (), num_outputs: Count = 1
 ) -> list[Value]:
-    """Return parts of `x` along `axis`, of the lengths `split`, or of equal lengths.
+    """Return parts of `x` along `axis`, with the lengths in `split` or with equal lengths.
 
-    Without `split`, the last part may be shorter.
+    Without `split`, `x` is divided into parts of equal length, but the last part may be shorter.
     """
     length = x.shape[_axis(x, axis)]
     size = ceil(length / num_outputs)
@@ -143,7 +144,7 @@ def _split(
 def _slice(
     g: Ir, x: Value, *, starts: Ints, ends: Ints, axes: Ints = (), steps: Ints = ()
 ) -> Value:
-    """Return `x[start:end:step]` along each of `axes`, or along the first dimensions."""
+    """Return `x[start:end:step]` along each of `axes`, by default along the first dimensions."""
     bounds = zip(starts, ends, steps or [1] * len(starts), strict=True)
     for axis, bound in zip(axes or range(len(starts)), bounds, strict=True):
         dim = _axis(x, axis)
@@ -174,7 +175,7 @@ def _pad(
     axes: Ints | None = None,
     mode: Annotated[str, Among(("constant", "reflect", "edge", "wrap"))] = "constant",
 ) -> Value:
-    """Return `x` with `pads` elements before each dimension, and then after each."""
+    """Return `x` with padding; `pads` lists its lengths before each dimension, then after each."""
     margins = np.zeros((2, len(x.shape)), int)
     margins[:, slice(None) if axes is None else [*axes]] = np.reshape(pads, (2, -1))
     if mode == "constant":
@@ -202,12 +203,12 @@ def _constant_of_shape(g: Ir, *, shape: Ints, value: Numbers = ()) -> Array:
 
 
 def _plain(kind: str) -> Make:
-    """Return the operation that adds `kind` to a graph, without attributes."""
+    """Return a function that adds the operation `kind` to a graph, without attributes."""
     return lambda g, *inputs: g.op(kind, *inputs)
 
 
 def _folded(kind: str) -> Make:
-    """Return the operation that combines any number of inputs with `kind`, such as "add"."""
+    """Return a function that combines any number of inputs with an operation, such as "add"."""
     return lambda g, *x: reduce(partial(g.op, kind), x)
 
 
@@ -230,7 +231,7 @@ def _selu(
 
 
 def _is_inf(g: Ir, x: Value, *, detect_negative: Switch = 1, detect_positive: Switch = 1) -> Value:
-    """Return whether `x` is infinite, with one of the signs that are detected."""
+    """Return whether `x` is infinite. Each sign counts only if its argument `detect_…` is 1."""
     if not detect_positive:
         x = g.op("neg", x) if detect_negative else g.constant(0.0, x.dtype, x.shape)
     elif detect_negative:
@@ -272,7 +273,7 @@ def _pow(g: Ir, x: Value, exponent: Value) -> Value:
 
 
 def _mod(g: Ir, a: Value, b: Value, *, fmod: Switch = 0) -> Value:
-    """Return the remainder, with the sign of `b`, or with that of `a` if `fmod`."""
+    """Return the remainder of `a` / `b`. It has the sign of `b`, or of `a` if `fmod` is 1."""
     rest = g.op("rem", a, b)
     if fmod or a.dtype is UNSIGNED_INT:
         return rest
@@ -287,9 +288,10 @@ def _mod(g: Ir, a: Value, b: Value, *, fmod: Switch = 0) -> Value:
 
 
 def _reduced(kind: str, before: str = "", after: Make | None = None) -> Make:
-    """Return the operation that reduces `axes`, or all dimensions.
+    """Return a function that reduces a tensor over `axes`, or over all dimensions.
 
-    `before` is an operation on the elements, and `after` is a function of the graph and the result.
+    `before` is an operation that is applied to the elements before the reduction. `after` is a
+    function of the graph and the result of the reduction.
     """
 
     def operation(
@@ -310,7 +312,7 @@ def _reduced(kind: str, before: str = "", after: Make | None = None) -> Make:
 
 
 def _root(g: Ir, square: Value) -> Value:
-    """Return the square root, with the gradient 0 where it is 0."""
+    """Return the square root of `square`. Its gradient is 0 where `square` is 0."""
     is_zero = g.op("eq", square, 0.0)
     safe = g.op("select", is_zero, g.constant(1.0, square.dtype), square)
     return g.op("select", is_zero, square, g.op("sqrt", safe))
@@ -336,7 +338,7 @@ def _extreme_place(kind: str) -> Make:
 def _top_k(
     g: Ir, x: Value, *, k: int, axis: int = -1, largest: Switch = 1, sorted: Switch = 1
 ) -> list[Value]:
-    """Return [values, positions] of the first `k` elements in order along `axis`."""
+    """Return [values, positions] of the largest or smallest `k` elements along `axis`, in order."""
     dim, last = _axis(x, axis), len(x.shape) - 1
     values, places = g.emit("top_k", move_dimension(g, x, dim, last), k=k, largest=bool(largest))
     return [
@@ -358,7 +360,7 @@ def _cumsum(g: Ir, x: Value, *, axis: int, exclusive: Switch = 0, reverse: Switc
 
 
 def _along(kind: str) -> Make:
-    """Return the operation that computes `kind` along a dimension, by default the last."""
+    """Return a function that adds the operation `kind` along a dimension, by default the last."""
 
     def along(g: Ir, x: Value, *, axis: int = -1) -> Value:
         return ir.along(g, kind, x, axis)
@@ -370,11 +372,11 @@ def _along(kind: str) -> Make:
 
 
 def _gather(g: Ir, x: Value, index: Value, *, axis: int = 0) -> Value:
-    """Return the slices of `x` along `axis` that `index` selects; -1 is the last."""
+    """Return the slices of `x` along `axis` that `index` selects. Index -1 is the last slice."""
     dim = _axis(x, axis)
     index = unsigned(g, index, x.shape[dim], True)
     shape = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
-    if index.initial is not None and index.size == 1:  # a view, without exchange
+    if index.initial is not None and index.size == 1:  # A view needs no exchange.
         place = int(index.initial.item())
         return g.op("reshape", g.op("slice", x, dim=dim, begin=place, end=place + 1), shape=shape)
     flat = index if dim == 0 else g.op("reshape", index, shape=(index.size,))
@@ -399,12 +401,14 @@ def _gather_elements(g: Ir, x: Value, index: Value, *, axis: int = 0) -> Value:
 
 
 def _row_places(g: Ir, x: Value, index: Value) -> Value:
-    """Return the numbers of the rows of `x` that `index` selects.
+    """Return the row numbers in `x` that the multi-dimensional indices in `index` select.
 
-    The last dimension of `index` has a number for each of the first dimensions of `x`.
+    The last dimension of `index` contains an index for each of the leading dimensions of `x` that
+    are indexed.
     """
     lengths = x.shape[: index.shape[-1]]
-    numbers = g.op("copy", index) if len(lengths) > 1 else index  # each column has its own limit
+    # Each column gets its own limit, so the limits apply to the columns of a copy.
+    numbers = g.op("copy", index) if len(lengths) > 1 else index
     places = None
     for column, length in zip(ir.split(g, numbers, [1] * len(lengths), -1), lengths, strict=True):
         column = unsigned(g, g.op("reshape", column, shape=(-1,)), length, True)
@@ -428,7 +432,7 @@ Scatter = Annotated[str, Among(KINDS)]
 
 
 def _scattered(g: Ir, x: Value, rows: Value, places: Value, updates: Value, kind: str) -> Value:
-    """Return `x`, whose rows are `rows`, with `updates` written to the rows `places`."""
+    """Return `x` with `updates` written to the rows `places`; `rows` is `x` as an array of rows."""
     updates = g.op("reshape", updates, shape=(places.size, *rows.shape[1:]))
     return g.op("reshape", g.op(KINDS[kind], rows, places, updates), shape=x.shape)
 
@@ -447,7 +451,10 @@ def _scatter_nd(
 
 
 def _one_hot(g: Ir, index: Value, *, depth: Depth, values: Numbers, axis: int = -1) -> Value:
-    """Return `values[1]` where the new dimension `axis` counts to the index, else `values[0]`."""
+    """Return the one-hot encoding of `index`: `values[1]` at the index, and `values[0]` elsewhere.
+
+    The new dimension `axis` has the length `depth`.
+    """
     off_on = np.asarray(values)
     column = _unsqueeze(g, index, axes=[axis])
     is_last = g.op("lt", column, 0)
@@ -484,7 +491,7 @@ def _windows(
             upper[d] = total - lower[d]
         elif ceil_mode:
             steps = ceil((length + lower[d] + upper[d] - reach) / stride[d])
-            steps -= steps * stride[d] >= length + lower[d]  # no window begins after the field
+            steps -= steps * stride[d] >= length + lower[d]  # No window may begin after the field.
             upper[d] = max(steps * stride[d] + reach - length - lower[d], 0)
     return {"stride": stride, "dilation": dilation, "lower": lower, "upper": upper}
 
@@ -516,7 +523,7 @@ def _pool(kind: str) -> Make:
 
 
 def _global(reduction: Make) -> Make:
-    """Return the operation that reduces the whole field of each channel."""
+    """Return a function that reduces the whole field of each channel."""
     return lambda g, x: reduction(g, x, axes=range(2, len(x.shape)))
 
 
@@ -552,7 +559,7 @@ def _conv_transpose(
 ) -> Value:
     """Return the transposed convolution of `x`: the gradient of a convolution's input.
 
-    The output padding first uncovers elements that the padding cut off, and then adds zeros.
+    The output padding first restores elements that the padding has cut off, and then adds zeros.
     """
     sizes = _windows(x, w.shape[2:], pads, strides, dilations)
     stride, dilation, lower, upper = map(np.array, sizes.values())
@@ -582,8 +589,9 @@ def _batch_norm(
 ) -> Value:
     """Return the batch norm of `x`.
 
-    The norm trains with `training_mode`, or else if `num_outputs` is above 1. It then uses the mean
-    and variance of the batch, and updates `mean` and `variance`. Otherwise, it uses these two.
+    The norm is in training mode if `training_mode` is 1; if `training_mode` is None, `num_outputs`
+    above 1 selects training mode. In training mode, the norm uses the mean and variance of the
+    batch, and updates `mean` and `variance`. Otherwise, it uses `mean` and `variance`.
     """
     training = num_outputs > 1 if training_mode is None else bool(training_mode)
     return ir.batch_norm(
@@ -622,7 +630,7 @@ def _layer_norm(
 ) -> list[Value]:
     """Return `x`, normalised over the dimensions from `axis` on.
 
-    With `num_outputs` above 1, the mean and the inverse standard deviation follow.
+    With `num_outputs` above 1, the mean and the inverse standard deviation are returned, too.
     """
     dim = _axis(x, axis)
     rows = _flatten(g, x, axis=dim)
@@ -666,7 +674,7 @@ def _gemm(
     transA: Switch = 0,
     transB: Switch = 0,
 ) -> Value:
-    """Return alpha * a b + beta * c. `transA` and `transB` say whether a and b are transposed."""
+    """Return alpha * a @ b + beta * c. With `transA` or `transB`, a or b is transposed first."""
     a = ir.turned(g, a) if transA else a
     b = ir.turned(g, b) if transB else b
     y = g.op("matmul", a, b)
@@ -677,7 +685,7 @@ def _gemm(
 
 
 def _matmul(g: Ir, a: Value, b: Value) -> Value:
-    """Return the product, in which a vector is a row on the left, and a column on the right."""
+    """Return the matrix product; a left vector is used as a row, and a right vector as a column."""
     removed = [-2] * (len(a.shape) == 1) + [-1] * (len(b.shape) == 1)
     a = _unsqueeze(g, a, axes=[0]) if len(a.shape) == 1 else a
     b = _unsqueeze(g, b, axes=[1]) if len(b.shape) == 1 else b
@@ -687,7 +695,8 @@ def _matmul(g: Ir, a: Value, b: Value) -> Value:
 
 # --- resizing -------------------------------------------------------------------------------------
 
-# The position in x of an output, for its number i, the scale, and the length n of x.
+# Maps each coordinate mode to a function that returns the position in x of output number i, for the
+# scale and the length n of x.
 POSITIONS: dict[str, Callable[[Array, float, int], Array]] = {
     "half_pixel": lambda i, scale, n: (i + 0.5) / scale - 0.5,
     "pytorch_half_pixel": lambda i, scale, n: (i + 0.5) / scale - 0.5 if n * scale > 1 else 0 * i,
@@ -714,9 +723,9 @@ def _resize(
     mode: Annotated[str, Among(("nearest", "linear"))] = "nearest",
     nearest_mode: Annotated[str, Among(ROUNDINGS)] = "round_prefer_floor",
 ) -> Value:
-    """Return `x` with other lengths: by the nearest elements, or linear between two neighbours.
+    """Return `x` resized, by nearest elements or by linear interpolation of two neighbours.
 
-    `scales` or `sizes` are those of `axes`, or of all dimensions.
+    `scales` or `sizes` contains an entry for each of `axes`, or for each dimension of `x`.
     """
     dims = range(len(x.shape)) if axes is None else [_axis(x, axis) for axis in axes]
     for i, dim in enumerate(dims):
@@ -741,7 +750,8 @@ def _resize(
 
 # --- recurrent layers -----------------------------------------------------------------------------
 
-# For each kind, ONNX's gates in the order of `frontends.ir`, and ONNX's activations.
+# Maps each kind of layer to (the positions of its gates in ONNX, in the order of `frontends.ir`;
+# ONNX's default activations).
 GATES = {
     "lstm": ((0, 2, 3, 1), ["sigmoid", "tanh", "tanh"]),
     "gru": ((1, 0, 2), ["sigmoid", "tanh"]),
@@ -753,7 +763,7 @@ GATES = {
 def _one_direction(
     g: Ir, kind: str, x: Value, inputs: Sequence[Value | None], reverse: bool
 ) -> list[Value]:
-    """Return [outputs, *last state] of a layer; `inputs` are w, r, b and the initial state."""
+    """Return [outputs, *last states] of a layer; `inputs` are w, r, b and the initial states."""
     order = GATES[kind][0]
 
     def ordered(v: Value) -> Value:
@@ -841,14 +851,14 @@ def _nll(
     """Return the negative log likelihood of probabilities `x`, or of log probabilities.
 
     If `x` is the result of a softmax (or a log softmax), the loss is computed from the softmax's
-    input, in FLOAT. Otherwise, as in PopART, probabilities below 1e-7 count as 1e-7, so a loss is
-    at most 16.2. In FLOAT16 the bound is 6.104e-5, and a loss is at most 9.71. Log probabilities
-    have no bound.
+    input, in FLOAT. Otherwise, as in PopART, probabilities below 1e-7 are replaced by 1e-7, so a
+    loss is at most 16.2. In FLOAT16 the bound is 6.104e-5, and a loss is at most 9.71. Log
+    probabilities have no bound.
     """
     if labels.dtype is INT:
         g.classes(labels, x.shape[min(len(x.shape) - 1, 1)], ignoreIndex)
         if ignoreIndex is not None:
-            masked = g.constant(-1, INT)  # the bits of MASKED_LABEL_CODE
+            masked = g.constant(-1, INT)  # It has the bits of MASKED_LABEL_CODE.
             labels = g.op("select", g.op("eq", labels, ignoreIndex), masked, labels)
         labels = g.op("reinterpret", labels, dtype=UNSIGNED_INT)
     scores = input_of(g, x, "log_softmax" if inputIsLogProbability else "softmax")
@@ -861,13 +871,13 @@ def _nll(
 def _logarithms(g: Ir, x: Value) -> Value:
     """Return the logarithms of the probabilities `x`, in FLOAT, with PopART's lower bounds.
 
-    Probabilities below `least_probability` count as this value. The gradient is 1 / x, in which an
-    x below `least_divisor` counts as `least_divisor`.
+    Probabilities below `least_probability` are replaced by `least_probability`. The gradient is 1 /
+    x, or 1 / `least_divisor` where x is below `least_divisor`.
     """
     least_probability, least_divisor = (6.104e-5, 6.104e-5) if x.dtype is HALF else (1e-7, 1e-10)
 
     def with_gradient_of(source: Value, value: Value) -> Value:
-        """Return a value with the elements of `value` and the gradient of `source`."""
+        """Return a value that has the elements of `value` but the gradient of `source`."""
         difference = g.op("sub", value, source)
         return g.op("add", source, g.op("stop", difference))
 
@@ -882,7 +892,7 @@ def _print(g: Ir, x: Value, *, title: str = "") -> Value:
 
 # --- tables ---------------------------------------------------------------------------------------
 
-# The operations that `frontends.ir` has, with the same name or with another.
+# ONNX's operations that `frontends.ir` also has, with the same name or under another name.
 SAME_NAME = "neg abs exp log sqrt relu sigmoid tanh erf softplus sin cos floor ceil sub div"
 OTHER_NAME = """identity=copy reciprocal=inv round=nearby_int sign=signum isnan=is_nan
     not=logical_not and=logical_and or=logical_or xor=neq where=select equal=eq less=lt greater=gt
@@ -968,14 +978,14 @@ GRAPHCORE: dict[str, Make] = {
     "gelu": _plain("gelu"),
     "printtensor": _print,
 }
-TABLES = {"": ONNX, "ai.graphcore": GRAPHCORE}  # the keys are ONNX domains
+TABLES = {"": ONNX, "ai.graphcore": GRAPHCORE}  # The keys are ONNX domains.
 
 
 def operation_of(domain: str, name: str) -> Make:
     """Return the operation `name` of a domain: "" for ONNX, or "ai.graphcore".
 
-    :raises ModelError: if there is no such operation. The error says how to write it, or names the
-        most similar operation.
+    :raises ModelError: if there is no such operation. The error message shows another way to
+        compute the operation, or names the most similar operation.
     """
     table = TABLES.get(domain, {})
     if name not in table:
@@ -988,7 +998,7 @@ def operation_of(domain: str, name: str) -> Make:
 
 
 def parameters_of(make: Make) -> tuple[int, list[str]]:
-    """Return `(tensors, attributes)` of an operation: their greatest number, and their names."""
+    """Return the maximum number of tensors of an operation, and the names of its attributes."""
     parameters = [*inspect.signature(make).parameters.values()][1:]
     tensors = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
     is_any = any(p.kind is p.VAR_POSITIONAL for p in tensors)

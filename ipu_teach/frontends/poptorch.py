@@ -138,7 +138,7 @@ __all__ = [
 ]
 
 
-# Names of PopTorch that this module lacks, with the advice of the error.
+# Maps names of PopTorch that this module lacks to the advice in the error message.
 NOT_HERE = {
     "AutoStage": "poptorch.Stage or the argument ipu_id of Block, which give each block its stage.",
     "CPU": "torch.cond or torch's functions, or compute the tensor before the call.",
@@ -188,9 +188,9 @@ Ipu = Annotated[int, Between(0, 63)]
 def missing_with_page(
     owner: str, name: str, advice: Mapping[str, str], known: Sequence[str]
 ) -> AttributeError:
-    """Return the error for a name that PopTorch may have, but `owner` has not.
+    """Return the error for a name that PopTorch may have, but that `owner` lacks.
 
-    `advice` maps names to the advice of the error, and `known` lists the names of `owner`.
+    `advice` maps names to the advice in the error message, and `known` lists the names of `owner`.
     """
     error = missing(owner, name, advice, known)
     if not isinstance(error, IPUTeachError):
@@ -236,14 +236,14 @@ class ShardedExecution:
 
 
 class Stage:
-    """A stage of a pipeline: the blocks whose `user_id` is among `block_ids`."""
+    """A stage of a pipeline: the blocks whose `user_id` is in `block_ids`."""
 
     def __init__(self, *block_ids: str) -> None:
         self.block_ids = block_ids
         self.number: int | None = None
 
     def ipu(self, number: Ipu) -> Stage:
-        """Set the number of the stage's IPU in each replica. It must be the number of the stage."""
+        """Set the number of the stage's IPU in each replica. It must equal the stage's number."""
         self.number = number
         return self
 
@@ -252,12 +252,13 @@ class PipelinedExecution:
     """The execution strategy in which stages work on different micro-batches at the same time.
 
     `stages` are `Stage` objects, or the `user_id` of a block for each stage. Stage i runs on IPU i.
-    Without `stages`, the argument `ipu_id` of each block says on which IPU the block runs.
+    Without `stages`, the argument `ipu_id` of each block selects the IPU on which the block runs.
     `schedule` is the name of a pipeline schedule, one of `ipu_teach.schedules.SCHEDULES`. With the
-    schedule "sequential", only one stage works at a time. A single name of a schedule may be given
-    as the first argument.
+    schedule "sequential", only one stage works at a time. A schedule's name may also be passed as
+    the only positional argument.
 
-    :raises InvalidOptionError: if a stage has another number of an IPU than its own.
+    :raises InvalidOptionError: if the IPU number of a stage, set with `ipu()`, is not the number of
+        the stage.
     """
 
     def __init__(self, *stages: str | Stage, schedule: str = GROUPED) -> None:
@@ -335,7 +336,7 @@ class _Training(_OptionSet):
     reduction = ReductionType.Mean
 
     def gradientAccumulation(self, count: Count) -> _Training:
-        """Set how many micro-batches' gradients each replica combines in one update."""
+        """Set the number of micro-batches whose gradients each replica combines in one update."""
         self.accumulation = count
         return self
 
@@ -352,9 +353,9 @@ class _Precision(_OptionSet):
     stochastic = False
 
     def enableStochasticRounding(self, yes: bool = True) -> _Precision:
-        """Set whether results in HALF are rounded at random (True) or to the nearest HALF (False).
+        """Set whether HALF results are rounded stochastically (True) or to the nearest (False).
 
-        The mean error of a rounding at random is 0.
+        Stochastic rounding is random; its mean error is 0.
         """
         self.stochastic = bool(yes)
         return self
@@ -377,7 +378,7 @@ class _Precision(_OptionSet):
 
 
 class _TensorLocations(_OptionSet):
-    """The options that say where tensors are stored: `Options().TensorLocations`."""
+    """The options for the memory in which tensors are stored: `Options().TensorLocations`."""
 
     optimizer = TensorLocationSettings()
 
@@ -438,7 +439,7 @@ class Options(_OptionSet):
     anchorMode = outputMode  # PopTorch's older name
 
     def modelName(self, name: str) -> Options:
-        """Set the model's name on the progress line; "" for the name of the module's class."""
+        """Set the model's name on the progress line; "" means the name of the module's class."""
         self.title = name
         return self
 
@@ -448,7 +449,7 @@ class Options(_OptionSet):
         return self
 
     def enableExecutableCaching(self, path: str) -> Options:
-        """Do nothing, because programs are compiled in memory; values do not depend on a cache."""
+        """Do nothing: programs are compiled in memory, and a cache would not change any value."""
         return self
 
     def logDir(self, log_dir: str) -> Options:
@@ -476,8 +477,8 @@ class Options(_OptionSet):
     def useIpuModel(self, model: bool | IPUModel = True) -> Options:
         """Set the simulated machine: an `IPUModel`, or True for `IPUModel("ipu2")`.
 
-        The model needs one IPU for each stage and replica, so the number of IPUs of `model` is not
-        used.
+        The model needs one IPU for each stage and replica, so the number of IPUs in `model` is
+        ignored.
 
         :raises NoHardwareError: if `model` is False, which asks for a real IPU.
         """
@@ -494,7 +495,7 @@ class Options(_OptionSet):
         return self
 
     def setAvailableMemoryProportion(self, proportion: Mapping[str, float] | float) -> Options:
-        """Set the fraction of a tile's memory for the temporary data of a product or a convolution.
+        """Set the fraction of a tile's memory for temporary data of a product or a convolution.
 
         `proportion` is a number, or a dict with a number for each IPU, such as `{"IPU0": 0.6}`. The
         smallest number of a dict applies to all IPUs.
@@ -564,7 +565,7 @@ def DataLoader(
 
 
 def isRunningOnIpu() -> bool:
-    """Return True while forward is captured for the device, False while it runs in torch."""
+    """Return True while forward is captured for the device, and False while it runs in torch."""
     return markers.is_capturing()
 
 
@@ -573,7 +574,7 @@ def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean")
 
     A module's forward may return the marked loss at any position. Without a mark, the last output
     is the loss. If a module marks several losses, the module is trained with the last marked loss.
-    The last marked loss must be computed from all others; otherwise the capture raises
+    The last marked loss must be computed from all other marked losses; otherwise the capture raises
     `ModelError`.
     """
     loss = x if reduction == "none" else getattr(x, reduction)()
@@ -610,7 +611,7 @@ def custom_op(
     example_outputs: Sequence[Tensor] = (),
     attributes: Mapping[str, Attribute] | None = None,
 ) -> list[Tensor]:
-    """Return the results of the operation `name`, which `ir.register(name, Row(…))` has added.
+    """Return the results of the operation `name`, which `ir.register(name, Row(…))` has defined.
 
     The results have the shapes and dtypes of `example_outputs`. `domain` and `domain_version` have
     no effect. Plain torch does not have the operation, so the results are copies of
@@ -625,12 +626,12 @@ Tensors = Sequence[Tensor]
 def for_loop(
     count: Natural, body: Callable[..., Tensors | Tensor], inputs: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Return the tensors after `count` steps of `body`, whose arguments are those of the last step.
+    """Return the tensors after `count` steps of `body`; each step gets the results of the last one.
 
-    `body(*tensors)` returns as many tensors as `inputs`, of the same shapes and dtypes. The program
-    contains each step, so compiling takes time in proportion to `count`.
+    `body(*tensors)` must return as many tensors as `inputs` contains, with the same shapes and
+    dtypes. The program contains each step, so compiling takes time in proportion to `count`.
 
-    :raises ModelError: if `body` returns other numbers, shapes or dtypes of tensors.
+    :raises ModelError: if `body` returns tensors of another number, shape or dtype.
     """
     state = list(inputs)
     for _ in range(count):
@@ -655,7 +656,7 @@ def cond(
     else_body: Callable[..., Tensors | Tensor],
     else_inputs: Sequence[Tensor],
 ) -> list[Tensor]:
-    """Return the tensors of `then_body` if `condition` is true, and otherwise of `else_body`.
+    """Return the results of `then_body` if `condition` is true, and otherwise those of `else_body`.
 
     The device computes both bodies, and selects the results and the gradients of one of them.
 
@@ -677,7 +678,7 @@ def _as_list(tensors: Tensors | Tensor) -> list[Tensor]:
 
 
 def _forms(tensors: Sequence[Tensor]) -> str:
-    """Return the shapes and dtypes of tensors as text, such as "[16, 64] float32, [] int64"."""
+    """Return the shapes and dtypes of tensors as a string, such as "[16, 64] float32, [] int64"."""
     return ", ".join(_as_text((t.shape, t.dtype)) for t in tensors) or "no tensor"
 
 
@@ -698,7 +699,7 @@ class MultiConv:
         return self
 
     def partialsTypes(self, value: object) -> MultiConv:
-        """Raise `InvalidOptionError`, because partial sums of another dtype change values."""
+        """Raise `InvalidOptionError`, because another dtype of partial sums would change values."""
         raise InvalidOptionError("""MultiConv.partialsTypes() would apply to a few convolutions, but
             the dtype of partial sums is an option of the whole model.
             next:  call options.Precision.setPartialsType(torch.half) or leave this call out.""")
@@ -756,7 +757,7 @@ class Block:
 
 
 def BeginBlock(layer: Layer, user_id: object = None, ipu_id: Ipu | None = None) -> Layer:
-    """Return `layer`, and place its operations on an IPU, as `Block` does.
+    """Place the operations of `layer` on an IPU, as `Block` does, and return `layer`.
 
     Operations after the layer stay on that IPU until another block begins.
     """
@@ -783,8 +784,8 @@ def trainingModel(
 
     A call of the executor runs the forward and backward passes and the updates, and returns
     forward's outputs, by default those of the last micro-batch. The last output is the loss, unless
-    `identity_loss` marks another. Submodules run in the mode, train or eval, that they have when
-    the executor is called. The default optimiser is SGD with a learning rate of 0.01.
+    `identity_loss` marks another output. Submodules run in the mode (train or eval) that they have
+    when the executor is called. The default optimiser is SGD with a learning rate of 0.01.
 
     :raises ModelError: if the module cannot be trained, or the device does not implement the
         optimiser.
@@ -848,8 +849,8 @@ class _Compiled:
     - `mirror`: the connection between the module's tensors and the device's variables.
     - `reads`: the names of the attributes that forward has read, by module.
     - `description`: the Python values and settings on which the program depends.
-    - `constants`: a hashable value that changes with the module's tensors that are constants in the
-      program.
+    - `constants`: a hashable value that changes if one of the module's tensors that are constants
+      in the program changes.
     - `shapes`: the shapes and dtypes of the tensors among the arguments.
     - `inputs`: the names of these tensors, in the order of the captured inputs.
     - `marked`: the inputs that may contain the label that a loss ignores.
@@ -869,8 +870,8 @@ class _Compiled:
 class PoplarExecutor(WithoutSome):
     """A PyTorch module on a simulated device. Call it like the module.
 
-    Attributes and methods that an executor lacks are those of the module, such as `parameters()`,
-    `state_dict()`, `load_state_dict()` or a layer.
+    Attributes and methods that an executor lacks are looked up in the module, such as
+    `parameters()`, `state_dict()`, `load_state_dict()` or a layer.
 
     The compiled program depends on the arguments that are not tensors, on the attributes and modes
     of modules that forward reads, and on all settings of the optimiser except its learning rates.
@@ -904,22 +905,23 @@ class PoplarExecutor(WithoutSome):
         self.training = optimizer is not None
         self.compiles = 0
         self._current: _Compiled | None = None
-        self._calls = 0  # the number of calls of the current program
+        self._calls = 0  # The number of calls of the current program.
         self._seed: list[int] | None = None
-        self._rates: list[float] = []  # the learning rates on the device
-        self.module = module  # last, because `__setattr__` needs the names of the executor
+        self._rates: list[float] = []  # The learning rates on the device.
+        # Set `module` last, because `__setattr__` needs to know the executor's own attributes.
+        self.module = module
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Argument:
-            """Return the module's attribute of this name."""
+            """Return the attribute of the module with this name."""
             module = vars(self).get("module")
             if name not in type(self).not_here and hasattr(module, name):
                 return getattr(module, name)
             raise missing_with_page("PoplarExecutor", name, type(self).not_here, dir(self))
 
         def __setattr__(self, name: str, value: Argument) -> None:
-            """Set the module's attribute of this name, unless the executor has this attribute."""
+            """Set the module's attribute of this name, unless the executor has the attribute."""
             module = vars(self).get("module")
             is_own = name in vars(self) or hasattr(type(self), name)
             if is_own or not hasattr(module, name):
@@ -930,7 +932,7 @@ class PoplarExecutor(WithoutSome):
     def train(self, mode: bool = True) -> PoplarExecutor:
         """Call `module.train(mode)`, and return the executor. Its next call uses the new mode.
 
-        :raises ModelError: for an inferenceModel and `mode` True.
+        :raises ModelError: for an inferenceModel if `mode` is True.
         """
         if mode and not self.training:
             raise ModelError(f"""train() was called on the {self.name}, which runs its module in
@@ -946,7 +948,7 @@ class PoplarExecutor(WithoutSome):
 
     @property
     def name(self) -> str:
-        """The name of this executor in errors, such as "trainingModel of Net"."""
+        """The name of this executor in error messages, such as "trainingModel of Net"."""
         kind = "trainingModel" if self.training else "inferenceModel"
         return f"{kind} of {type(self.module).__name__}"
 
@@ -992,7 +994,7 @@ class PoplarExecutor(WithoutSome):
     def _refuse_shared(self) -> None:
         """Raise `ModelError` if another attached executor uses a tensor of this executor.
 
-        It is allowed if neither of the two executors changes the tensor.
+        Sharing a tensor is allowed if neither of the two executors changes it.
         """
         tensors = tensors_of(self.module)
         for peer in list(_attached):
@@ -1099,7 +1101,7 @@ class PoplarExecutor(WithoutSome):
             self.run.write("seed", self._seed)
 
     def _read_seed(self) -> list[int] | None:
-        """Return the device's seed, or the last assigned seed if the program has none."""
+        """Return the device's seed, or the last assigned seed if the program has no seed."""
         if self.run is None or "seed" not in self.run.ir.variables:
             return self._seed
         return [int(n) for n in self.run.read("seed")]
@@ -1150,10 +1152,11 @@ class PoplarExecutor(WithoutSome):
     def _description(self, call: Arguments, names: Reads) -> Hashable:
         """Return the Python values and settings on which the program depends, to compare with ==.
 
-        They do not include the shapes of the arguments and the module's constant tensors.
+        The result does not include the shapes of the arguments and the module's constant tensors.
         """
         settings = dict(vars(self.options))
-        # These options only select outputs and texts, so the program does not depend on them.
+        # These options affect only the selected outputs and the progress line, so the program does
+        # not depend on them.
         for name in ("mode", "every", "title", "shows_progress"):
             del settings[name]
         groups = []
@@ -1195,7 +1198,7 @@ class PoplarExecutor(WithoutSome):
         return num_micro_batches
 
     def _prepare(self, call: Arguments) -> dict[str, Array]:
-        """Return the arrays for the device, by name. Compile first if no program fits this call."""
+        """Return a dict of arrays for the device; first compile if no program fits this call."""
         num_micro_batches = self._check_batch(call)
         arrays = call.arrays(num_micro_batches)
         ignored = _with_ignored_labels(arrays)
@@ -1246,7 +1249,7 @@ class PoplarExecutor(WithoutSome):
     def _captured_step(
         self, call: Arguments, num_micro_batches: int, marked: frozenset[str], work: TrackedWork
     ) -> tuple[capture.Captured, Ir, Reads]:
-        """Return the captured module, the graph of a step, and what the capture has read.
+        """Return the captured module, the graph of a step, and the attributes that were read.
 
         The parameters are those of `_compile`; `work` is the progress message.
         """
@@ -1319,7 +1322,7 @@ class PoplarExecutor(WithoutSome):
         self._write_rates()
         input_pairs = zip(captured.inputs, compiled.inputs, strict=True)
         arrays_by_input = {name: arrays[argument] for name, argument in input_pairs}
-        with Interrupts():  # delay Ctrl-C until the device's values are on the host
+        with Interrupts():  # Delay Ctrl-C until the device's values are on the host.
             try:
                 run_outputs = compiled.run(**arrays_by_input)
                 factors = self.options.factors(self.training)
@@ -1344,8 +1347,7 @@ class PoplarExecutor(WithoutSome):
     def _mode(self) -> OutputMode:
         """Return the output mode, where `OutputMode.Default` is replaced by `Final` or `All`.
 
-        :raises InvalidOptionError: if the mode selects no micro-batch, or if it adds outputs of
-            BOOL.
+        :raises InvalidOptionError: if the mode selects no micro-batch, or if it sums BOOL outputs.
         """
         options = self.options
         mode = options.mode
@@ -1415,7 +1417,7 @@ def _captured(
 
 
 def _with_ignored_labels(arrays: Mapping[str, Array]) -> frozenset[str]:
-    """Return the names of the arrays that contain the label that a loss ignores."""
+    """Return the names of the inputs that contain the label that a loss ignores."""
     return frozenset(
         input_name
         for input_name, array in arrays.items()
@@ -1424,7 +1426,7 @@ def _with_ignored_labels(arrays: Mapping[str, Array]) -> frozenset[str]:
 
 
 def _lowering_options(options: Options) -> dict[str, str | float | bool]:
-    """Return the PopLibs options of products and convolutions that `options` sets.
+    """Return the PopLibs options of matrix products and convolutions that `options` sets.
 
     They also contain "stochasticRounding" if it is enabled.
     """
@@ -1440,7 +1442,7 @@ def _lowering_options(options: Options) -> dict[str, str | float | bool]:
 
 
 def _inference_step(graph: Ir, options: Options) -> Ir:
-    """Return the inference graph, with the replicas and the pipeline that the options ask for."""
+    """Return the inference graph with the replicas and the pipeline that the options require."""
     step = ir.replicate(graph, options.replicas)
     schedule = options.strategy.schedule
     if step.stages > 1 and schedule:
@@ -1508,7 +1510,7 @@ def _refuse_shapes(
 
 
 def _loss_scaling(optimizer: torch.optim.Optimizer | None) -> float:
-    """Return the factor by which the optimiser multiplies the loss; 1 if it has no such factor."""
+    """Return the factor by which the optimiser multiplies the loss, or 1 if it has none."""
     return float(getattr(optimizer, "loss_scaling", 1.0))
 
 
@@ -1551,7 +1553,7 @@ def _refuse_overlaps(module: torch.nn.Module, mirror: Mirror) -> None:
 
 
 def _listed(shapes: Shapes) -> str:
-    """Return the names, shapes and dtypes of tensors as text."""
+    """Return the names, shapes and dtypes of tensors as a string."""
     return (
         ", ".join(f"{tensor_name!r} {_as_text(shape)}" for tensor_name, shape in shapes.items())
         or "no tensor"
@@ -1559,7 +1561,7 @@ def _listed(shapes: Shapes) -> str:
 
 
 def _as_text(shape_and_dtype: tuple[Sequence[int], torch.dtype]) -> str:
-    """Return a shape and a dtype as text, such as `[16, 64] float32`."""
+    """Return a shape and a dtype as a string, such as `[16, 64] float32`."""
     shape, dtype = shape_and_dtype
     return f"{list(shape)} {str(dtype).removeprefix('torch.')}"
 

@@ -61,7 +61,7 @@ class CheckedOptions:
 
 @cache
 def _hints(function: Function) -> Mapping[str, Hint]:
-    """Return the annotations of the parameters of `function`, by name. Results are cached."""
+    """Return a dict from the parameter names of `function` to their annotations (cached)."""
     return hints_of(function)
 
 
@@ -70,7 +70,7 @@ class Group:
     """A group of parameters that an optimiser updates with the same settings.
 
     - `rate`: the learning rate.
-    - `numbers`: the other settings by name, such as "momentum".
+    - `numbers`: a dict from the names of the other settings, such as "momentum", to their values.
     - `names`: the names of the parameters in the group, or None for all parameters.
     - `kind`: the optimiser of this group, or "" for the `kind` of `Training`.
     """
@@ -163,7 +163,7 @@ class Training:
 
 
 def rate_of(number: int) -> str:
-    """Return the name of the variable with the learning rate of parameter group `number`.
+    """Return the name of the variable that contains the learning rate of parameter group `number`.
 
     The host may write this variable between runs. Groups are numbered from 0.
     """
@@ -177,11 +177,11 @@ def compile_graph(
     steps: Count = 1,
     options: Options | None = None,
 ) -> Run:
-    """Compile a graph for a machine like `model`, and return the `Run` that executes it.
+    """Compile a graph for a machine like `model`; return the `Run` that executes it.
 
-    The machine has one IPU for each stage and replica; the number of IPUs of `model` is not used.
-    `label` names the graph in the progress message, `steps` is the number of steps in a run, and
-    `options` are the options of `Lowering`.
+    The machine has one IPU for each stage of each replica; the number of IPUs in `model` is not
+    used. `label` names the graph in the progress message, `steps` is the number of steps in a run,
+    and `options` are the options of `Lowering`.
     """
     sized_model = copy(model)
     sized_model.num_ipus = graph.stages * graph.replicas
@@ -195,7 +195,7 @@ def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
 
     "all" selects every row, "final" the last row, and "everyn" the rows n - 1, 2n - 1, and so on.
     "sum" returns one row, the sum of all rows, in the dtype of `rows` (HALF is added in FLOAT). The
-    result has axis 0 in all modes. Only "everyn" uses `n`.
+    result has this axis 0 in all modes. Only "everyn" uses `n`.
     """
     if mode == "sum":
         # HALF is added in float32, so that the sum is rounded only once.
@@ -208,7 +208,7 @@ def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
 def batch_product(name: str, batch: int, factors: Mapping[str, int]) -> str:
     """Return the number of examples in a run as a product, such as `batch 8 * replicas 2 = 16`.
 
-    `name` and `batch` are the name and value of the first factor. `factors` maps the names of the
+    The first factor has the name `name` and the value `batch`. `factors` maps the names of the
     other factors to their values.
     """
     factor_text = " * ".join(
@@ -236,8 +236,7 @@ def without_unused(graph: Ir) -> Ir:
 def input_of(graph: Ir, value: Value, kind: str) -> Value | None:
     """Return the first input of the operation that produces `value`.
 
-    Return None if no operation produces `value`, or if the operation is of another kind than
-    `kind`.
+    Return None if no operation produces `value`, or if the operation is not of kind `kind`.
     """
     op = graph.maker().get(value)
     return op.inputs[0] if op is not None and op.kind == kind else None
@@ -246,7 +245,7 @@ def input_of(graph: Ir, value: Value, kind: str) -> Value | None:
 def machine(version: str = "ipu2", tiles: int = 0, ipus: int = 1) -> IPUModel:
     """Return an `IPUModel` of `version`, such as "ipu2", with `ipus` IPUs of `tiles` tiles each.
 
-    If `tiles` is 0, each IPU has all tiles of its version.
+    If `tiles` is 0, each IPU has as many tiles as its version has.
     """
     return IPUModel(version, num_ipus=ipus, **({"tiles_per_ipu": tiles} if tiles else {}))
 

@@ -1,4 +1,4 @@
-"""Adding many vertices in one call: whole columns are written instead of one row after another."""
+"""Adding many vertices in one call, which writes complete columns of a table, not single rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from ipu_teach.graph.vertex_table import (
 )
 from ipu_teach.types import Array, DType, to_host_array
 
-MOST_VERTICES = 10**8  # The maximum number of vertices that one call adds. Their columns take 4 GB.
+# The maximum number of vertices that one call can add. The columns of so many vertices take 4 GB.
+MOST_VERTICES = 10**8
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
@@ -69,7 +70,7 @@ def add_rows(
 
 
 class Column(NamedTuple):
-    """The tensors to which one edge of several vertices is connected, as arrays.
+    """The tensors that are connected to one edge of many vertices, stored as arrays.
 
     The region of vertex i begins at element `offset[i]` of the graph's memory. It has the form
     (dtype and layout) `forms[form[i]]`.
@@ -81,7 +82,7 @@ class Column(NamedTuple):
 
     @classmethod
     def of(cls, tensors: Iterable[Tensor]) -> Column:
-        """Return the column in which vertex i is connected to item i of `tensors`."""
+        """Return the column that connects vertex i to item i of `tensors`."""
         numbers: dict[Form, int] = {}
         form = array("q")
         offset = array("q")
@@ -91,18 +92,18 @@ class Column(NamedTuple):
         return cls(np.array(offset, np.int64), np.array(form, np.int64), list(numbers))
 
     def at(self, chosen: Array) -> Column:
-        """Return the column of the vertices at the indices `chosen`."""
+        """Return the part of this column for the vertices at the indices `chosen`."""
         return Column(self.offset[chosen], self.form[chosen], self.forms)
 
 
 def listed_column(
     graph: Graph, dtype: type[DType], num_vertices: int, groups: Iterable[tuple[Array, Array]]
 ) -> Column:
-    """Return the column of `num_vertices` vertices from the positions of their elements in memory.
+    """Return the column that connects vertices to elements at given positions in memory.
 
-    Each of `groups` is a pair `(numbers, positions)` for vertices whose regions have the same
-    shape. `numbers` are the indices of these vertices in the column, and `positions` is an int64
-    array of shape (vertices, *shape).
+    The column has an entry for each of `num_vertices` vertices. Each item of `groups` is a pair
+    `(numbers, positions)` for vertices whose regions have the same shape. `numbers` are the indices
+    of these vertices in the column, and `positions` is an int64 array of shape (vertices, *shape).
     """
     offsets = np.zeros(num_vertices, np.int64)
     form_numbers = np.zeros(num_vertices, np.int64)
@@ -124,8 +125,8 @@ def listed_column(
 def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
     """Number the distinct rows of `keys` by first appearance.
 
-    `keys` are columns of integers of 0 or more. Return (number of each row, list of the distinct
-    rows by number).
+    `keys` are columns of integers of 0 or more. Return (the number of each row, the list of
+    distinct rows in the order of their numbers).
     """
     _, first_rows, key_of_row = np.unique(combined(*keys), return_index=True, return_inverse=True)
     appearance_order = np.argsort(first_rows)
@@ -136,7 +137,7 @@ def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
 
 
 def members(numbers: Array, count: int) -> list[Array]:
-    """Return the ascending indices at which `numbers` contains each number below `count`."""
+    """Return, for each number below `count`, its indices in `numbers` in ascending order."""
     order = order_of(numbers)
     return np.split(order, np.cumsum(np.bincount(numbers, minlength=count))[:-1])
 
@@ -150,10 +151,10 @@ def add_columns(
 ) -> None:
     """Add vertices to one table. This function does the work of `Graph.add_columns`.
 
-    `numbers` are the tiles of the vertices, in the machine's tile numbers. `columns` has the
-    connections of the edges that differ between the vertices, and `fields` the edges and state that
-    all vertices share. `order` contains the position of each vertex in the compute set, or is None
-    to append the vertices.
+    `numbers` are the tiles of the vertices, in the machine's tile numbers. `columns` contains the
+    connections of the edges that differ between the vertices, and `fields` contains the edges and
+    state that all vertices share. `order` contains the position of each vertex in the compute set,
+    or is None to append the vertices.
     """
     num_vertices, first_row = len(numbers), len(table)
     edges: dict[str, tuple[Array, Array]] = {}
@@ -211,8 +212,8 @@ def _extend(
 
     `tile_numbers` are the tiles of the vertices. `edges` maps the name of each edge to (offsets,
     layout ids), and `state` maps the name of each state field to its values. `order` contains the
-    number of each vertex in the compute set. By default, the vertices are numbered after those that
-    the compute set already has.
+    position of each vertex in the compute set. By default, the new vertices follow those that the
+    compute set already has.
     """
     first_row = len(table)
     first_vertex = table.compute_set.num_vertices
@@ -235,7 +236,7 @@ def _extend(
 
 
 def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -> int:
-    """Return the number of vertices, which is the length of the first axis of the arguments.
+    """Return the number of vertices: the length of the first axis of the arguments.
 
     Tiles, tensors and state must have this length, or the length 1 for a value that all vertices
     use.
@@ -280,7 +281,7 @@ def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -
 
 
 def _state_length(value: Any, depth: int) -> int | None:
-    """Return for how many vertices `value`, an argument for a state field, has a value.
+    """Return the number of vertices for which `value` contains a value of a state field.
 
     Return None if `value` is a single value for all vertices, or is invalid; `_state` raises the
     error for an invalid value. A single value has `depth` dimensions.
@@ -346,8 +347,8 @@ def _elements(
 ) -> tuple[Array, Array]:
     """Return (offsets, layout ids) of a field whose vertex i is connected to entry i of each part.
 
-    `parts` are tensors. An entry is an element of a part's first axis; if a part has only one, all
-    vertices share it. Both arrays have an entry for each of `count` vertices.
+    `parts` are tensors. The entries of a part are its elements along the first axis. If a part has
+    only one entry, all vertices share it. Both arrays have an entry for each of `count` vertices.
     """
     places = np.stack([np.broadcast_to(_rows(graph, t)[0], (count,)) for t in parts], axis=1)
     ids, layout_of_row = _listed(graph, field.dtype, places - places[:, :1], (len(parts),))
@@ -374,10 +375,10 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
 
 
 def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tuple[Array, Array]:
-    """Return (ids of the distinct layouts, index of each row's layout in these ids).
+    """Return (the ids of the distinct layouts, for each row the index of its layout in these ids).
 
-    Each of `rows` contains the element positions of a region of `shape`, relative to the first
-    element.
+    Each row of `rows` contains the element positions of a region, relative to its first element.
+    `shape` is the shape of every region.
     """
     if np.all(rows == rows[:1]):  # The usual case: all regions have the same shape.
         distinct_rows = rows[:1]

@@ -56,7 +56,8 @@ def make_clone(
     # If the original covers one contiguous block, its layout is also valid in the clone's memory.
     if len(starts) == 1:
         return Tensor.of(original.graph, dtype, variable.offset - int(starts[0]), original.layout)
-    # For every element, look up the new position of its contiguous run.
+    # An element keeps its position within its contiguous run: add this position to the new start of
+    # the run.
     order = np.argsort(starts)
     clone_starts = (np.cumsum(lengths) - lengths)[order]
     positions = original.layout.positions
@@ -93,10 +94,11 @@ def _copy_tiles(
     tile_map: TileTable,
     log: MappingLog,
 ) -> None:
-    """Map the elements of `clone` to the tiles of the elements of `original`, in the same order.
+    """Map each element of `clone` to the tile of the corresponding element of `original`.
 
-    The elements of `clone` are contiguous. Those of `original` consist of contiguous runs. `starts`
-    and `lengths` describe the runs in order, in elements relative to the offset of `original`.
+    The elements of `clone` are contiguous, and those of `original` form contiguous runs, which are
+    copied in the given order. `starts` and `lengths` count elements. The starts of the runs are
+    relative to the offset of `original`.
     """
     element_bytes = original.dtype.size
     run_positions = np.cumsum(lengths) - lengths

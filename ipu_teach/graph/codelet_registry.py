@@ -1,4 +1,4 @@
-"""The codelets of a graph by name, and the cycle estimates that programs give for their vertices.
+"""Codelets, which a graph finds by name, and the cycle estimates that programs give for them.
 
 A graph looks up a name first among the vertex classes that were added to it (`graph.add_codelets`),
 then among the classes marked `@codelet`, which every graph knows. A template is added once and is
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from ipu_teach.target import Target
 
 Codelet = TypeVar("Codelet", bound=type[Vertex])
-# The shape of a region, or a tuple of the shapes of the vectors in a list.
+# The shape of a region; for a list of vectors, a tuple with the shape of each vector.
 RegionShape: TypeAlias = Shape | tuple[Shape, ...]
-Shapes = Mapping[str, RegionShape]  # The shape of each field, by the field's name.
-# A function of the shapes and the target that returns modelled cycles.
+Shapes = Mapping[str, RegionShape]  # Maps each field's name to its shape.
+# A function that takes the shapes and the target, and returns the modelled cycles.
 Estimator = Callable[[Shapes, "Target"], int]
 
 _marked: dict[str, type[Vertex]] = {}
@@ -61,7 +61,7 @@ def codelet(cls: Codelet) -> Codelet:
 
 @dataclass(eq=False)
 class Codelets:
-    """The vertex classes of one graph by name, and the estimators registered for them."""
+    """The vertex classes of one graph, keyed by name, and the estimators registered for them."""
 
     named: dict[str, type[Vertex]] = field(default_factory=dict)
     estimators: dict[type[Vertex], Estimator] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Codelets:
         return codelet
 
     def register(self, codelet: type[Vertex] | str, function: Estimator) -> None:
-        """Let `function(shapes, target)` return the cycles of each vertex of a codelet."""
+        """Register `function(shapes, target)`, which returns the cycles of a codelet's vertex."""
         cls = (
             self.find(codelet)
             if isinstance(codelet, str)
@@ -279,11 +279,11 @@ def _hollow(cls: type[Vertex], shapes: Shapes, target: Target) -> Vertex:
 def get_perf_estimate(
     estimators: Mapping[type[Vertex], Estimator], target: Target, vertex: VertexRef
 ) -> int:
-    """Return the modelled cycles of `vertex` that a program gave or that a function computes.
+    """Return the modelled cycles of `vertex`, which a program gave or a function computes.
 
     The first of these sources counts: `set_perf_estimate`, the estimator registered for the
-    codelet, and the codelet's own `cycles`. Raises `MissingPerfEstimateError` if there is none of
-    them.
+    codelet, and the codelet's own `cycles`. Raises `MissingPerfEstimateError` if the vertex has no
+    such source.
     """
     table = vertex.table
     row = vertex.row

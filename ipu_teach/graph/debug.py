@@ -1,4 +1,4 @@
-"""Scopes of names: every report shows a variable, compute set or vertex with its path of scopes."""
+"""Scopes for names: reports show each variable, compute set and vertex with its path of scopes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ class DebugContext(str):
     """A scope for names, which can be inside another scope.
 
     `DebugContext("layer1", "model")` is the path `model/layer1`. It is a `str`, and calls accept
-    it, or any text, as `debug_context=`. If such a call creates an object with the name `weights`,
-    the object's full name is `model/layer1/weights`. Without a name, the full name is the path.
+    it, or any other string, as `debug_context=`. If such a call creates an object with the name
+    `weights`, the object's full name is `model/layer1/weights`. Without a name, the full name is
+    the path.
 
         attention = DebugContext("attention")
         heads = DebugContext("heads", attention)                   # attention/heads

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Node(Protocol):
-    """A program with its children, as far as this module needs it.
+    """The part of a program's interface that this module uses: its children.
 
     Programs are built from graphs, so the classes of programs cannot be imported here.
     """
@@ -65,7 +65,7 @@ def vertex_graph(graph: Graph, programs: Programs = None) -> str:
 def compute_graph(graph: Graph, programs: Programs = None) -> str:
     """Return GraphViz text for every compute set and the variables that it reads and writes.
 
-    With `programs`, only the compute sets that they execute are drawn, and also their copies.
+    With `programs`, only the compute sets and the copies that they execute are drawn.
     """
     sets, copies = _used(graph, programs)
     boxes = []
@@ -99,10 +99,10 @@ def compute_graph(graph: Graph, programs: Programs = None) -> str:
 
 
 def _used(graph: Graph, programs: Programs) -> tuple[list[ComputeSet], list[Any]]:
-    """Return the compute sets and the copies of `programs`, each once.
+    """Return the compute sets and the copies in `programs`, without duplicates.
 
     If `programs` is None, return all compute sets and no copies. The classes of programs cannot be
-    imported here. So an Execute is recognised by its attribute `compute_set`, and a Copy by its
+    imported here, so an Execute is recognised by its attribute `compute_set`, and a Copy by its
     attributes `source` and `destination`.
     """
     if programs is None:
@@ -144,7 +144,7 @@ def _field_edges(graph: Graph, table: VertexTable, row: int, name: str) -> list[
 
 
 def _variables(graph: Graph, table: VertexTable, field: str, row: int) -> list[int]:
-    """Return the numbers of the variables that a field of a vertex accesses, in ascending order."""
+    """Return the numbers of the variables that a vertex accesses through a field, ascending."""
     layout_number = table.layouts[field][row]
     if layout_number < 0:
         return []

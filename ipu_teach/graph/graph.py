@@ -76,9 +76,9 @@ class Graph(WithoutSome):
         v = graph.add_vertex(cs, Scale, x=x[0], out=x[1])
         graph.set_tile_mapping(v, 0)
 
-    Most calls that add an object take a name, and as `debug_context` a scope for the name: a path
-    as text, or a `DebugContext`. A call with invalid arguments raises a `PoplarError` and does not
-    change the graph.
+    Most calls that add an object take a name for it. Their `debug_context` is the scope of this
+    name: a path such as "model/layer1", or a `DebugContext`. A call with invalid arguments raises a
+    `PoplarError` and does not change the graph.
     """
 
     not_here = not_here.GRAPH
@@ -92,8 +92,8 @@ class Graph(WithoutSome):
             raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is not a
                 target.
                 next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target).""")
-        # A virtual graph shares the attributes that are assigned below, so none of them may be
-        # assigned again.
+        # A virtual graph shares the attributes that are assigned below, so other methods must not
+        # assign them again.
         alone = type(replication_factor) is int and replication_factor == 1
         self.target = machine if alone else target_of_one(machine, replication_factor)
         self.replication = Replication()
@@ -267,10 +267,11 @@ class Graph(WithoutSome):
         return bool(np.sum(constant_bytes) == np.sum(stops - starts) > 0)
 
     def set_initial_value(self, what: Tensor | FieldRef, values: ArrayLike) -> None:
-        """Set the value that a tensor, or a state field of a vertex, has after an engine is loaded.
+        """Set the initial value of a tensor, or of a state field of a vertex.
 
-        `what` is the tensor or field. `values` is one number or an array. Raises
-        `TensorCreationError`, `GraphObjectCreationError` and `GraphConnectionError`.
+        The tensor or field `what` has this value after an engine is loaded. `values` is one number
+        or an array. Raises `TensorCreationError`, `GraphObjectCreationError` and
+        `GraphConnectionError`.
         """
         if isinstance(what, Tensor):
             self._own(what)
@@ -398,7 +399,7 @@ class Graph(WithoutSome):
     def mapped_pieces(
         self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
     ) -> tuple[Array, Array, Array]:
-        """Return `(begin, count, tile)` of pieces of `tensor` that are each on one tile, as arrays.
+        """Split `tensor` into pieces on one tile each, and return arrays `(begin, count, tile)`.
 
         `begin` is the index of the first element of each piece, in row-major order of `tensor`, and
         `count` is its number of elements. `tile` is -1 for a piece that is not mapped, and -2 for a
@@ -413,9 +414,9 @@ class Graph(WithoutSome):
             missing = int(count[tile == UNMAPPED].sum())
             raise InvalidTileMappingError(
                 f"{missing:,} of the {tensor.num_elements:,} elements of {self.describe(tensor)} "
-                "are on no tile."
+                "are not mapped to any tile."
                 if missing < tensor.num_elements
-                else f"{self.describe(tensor)} is on no tile.",
+                else f"{self.describe(tensor)} is not mapped to any tile.",
                 next_step=(
                     "graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, "
                     "tensor)."
@@ -430,8 +431,7 @@ class Graph(WithoutSome):
         return pieces
 
     def map_pieces(self, tensor: Tensor, begin: Array, count: Array, tile: Array) -> None:
-        """Map the `count[i]` elements from index `begin[i]` of `tensor` on to tile `tile[i]`, for
-        each i.
+        """For each i, map `count[i]` elements of `tensor` to tile `tile[i]`, from index `begin[i]`.
 
         Indices count elements in row-major order. Raises `InvalidTileMappingError` if a tile does
         not exist.
@@ -443,16 +443,16 @@ class Graph(WithoutSome):
     def tile_map(self) -> TileTable:
         """Return the tile of every byte of memory after the mapping calls so far.
 
-        Tiles have the numbers of this graph. In a virtual graph, they differ from those of the
-        top-level graph.
+        Tiles have the numbers of this graph. In a virtual graph, these numbers differ from the
+        numbers in the top-level graph.
         """
         return self._tiles.renumber(self._mapping.table())
 
     def create_virtual_graph(self, *tiles: TileChoice) -> Graph:
         """Return a graph with some of this graph's tiles, numbered from 0.
 
-        `create_virtual_graph(n)` has the first n tiles of each IPU, `create_virtual_graph(first,
-        end)` has a range of tiles, and `create_virtual_graph([7, 3])` has the tiles in a list.
+        `create_virtual_graph(n)` takes the first n tiles of each IPU, `create_virtual_graph(first,
+        end)` takes a range of tiles, and `create_virtual_graph([7, 3])` takes the tiles in a list.
         Variables and vertices that are added to the virtual graph belong to this graph, and are
         mapped to these tiles. Raises `InvalidTileMappingError` and `GraphObjectCreationError`.
         """
@@ -613,8 +613,8 @@ class Graph(WithoutSome):
     ) -> None:
         """Add a vertex on each of `tiles`.
 
-        `columns` maps the name of each edge that differs between the vertices to a `Column`: the
-        tensors to which this edge of the vertices is connected. `fields` contains the edges and
+        `columns` contains the edges that are connected to different tensors in different vertices:
+        it maps the name of each such edge to a `Column` of tensors. `fields` contains the edges and
         state that are the same for all vertices. `order` contains the position of each vertex in
         the compute set. By default, the new vertices follow the existing ones.
         """
@@ -642,7 +642,7 @@ class Graph(WithoutSome):
             table.parts.pop((name, row), None)
 
     def set_field_size(self, field: FieldRef, size: int) -> None:
-        """Set the length of a Vector of state, or the number of parts of a list of regions.
+        """Set the length of a state field's Vector, or the number of parts of a list of regions.
 
         A list needs a size if its parts are connected one by one. Raises
         `GraphObjectCreationError`.
@@ -651,11 +651,10 @@ class Graph(WithoutSome):
         set_field_size(field, size)
 
     def get_field_size(self, field: FieldRef) -> int:
-        """Return the length of a vector, the number of rows of a matrix, or that of the parts of a
-        list.
+        """Return the size of a field: the length of a vector, or the number of a list's parts.
 
-        For a single element, the result is 1. Raises `NoSizeSpecifiedError` if the field has no
-        size yet.
+        The size of a matrix is its number of rows, and the size of a single element is 1. Raises
+        `NoSizeSpecifiedError` if the field has no size yet.
         """
         self._field(field, allow_list=True)
         return get_field_size(field)
@@ -697,20 +696,20 @@ class Graph(WithoutSome):
             vertex.table.estimate(vertex.start, vertex.stop, cycles, vertex)
 
     def register_perf_estimator(self, codelet: type[Vertex] | str, estimator: Estimator) -> None:
-        """Let `estimator(shapes, target)` return the modelled cycles of each vertex of `codelet`.
+        """Register `estimator(shapes, target)`, which returns the cycles of a vertex of `codelet`.
 
         `shapes` maps field names to shapes; the shape of a list of vectors is a tuple of shapes.
-        The cycles are worker cycles, or tile cycles for a SupervisorVertex and a MultiVertex. The
-        estimator takes precedence over the codelet's `cycles`, and `set_perf_estimate` takes
-        precedence over both.
+        The modelled cycles are worker cycles, or tile cycles for a SupervisorVertex and a
+        MultiVertex. The estimator takes precedence over the codelet's `cycles`, and
+        `set_perf_estimate` takes precedence over both.
         """
         self.codelets.register(codelet, estimator)
 
     def get_perf_estimate(self, vertex: VertexRef) -> int:
         """Return the modelled cycles of a vertex, without running it.
 
-        The cycles are those of `set_perf_estimate`, of an estimator, or of the codelet's `cycles`,
-        in this order. Raises `MissingPerfEstimateError` if the vertex has none of them. The report
+        The first of these sources counts: `set_perf_estimate`, an estimator, and the codelet's
+        `cycles`. Raises `MissingPerfEstimateError` if the vertex has no such source; the report
         then shows the cycles that are counted while compute() runs.
         """
         if not isinstance(vertex, VertexRef) or vertex.table.graph is not self._top:
@@ -746,8 +745,8 @@ class Graph(WithoutSome):
     ) -> DataStream:
         """Add a stream to the device. Each Copy from it transfers `num_elements` elements.
 
-        `mode` says whether each replica gets its own data. `buffering_depth`, which can also be in
-        `options`, is the number of transfers that a `StreamCallback` prefetches. With a
+        `mode` decides whether each replica gets its own data. `buffering_depth`, which can also be
+        in `options`, is the number of transfers that a `StreamCallback` prefetches. With a
         `debug_context`, the stream's handle is the path "debug_context/handle". Raises
         `GraphObjectCreationError`, `PoplarTypeError` and `InvalidOptionError`.
         """
@@ -809,7 +808,8 @@ class Graph(WithoutSome):
         """Let the host write `tensor` with `Engine.write_tensor(handle, values)`.
 
         `rearrange_on_host` has no effect: the host always uses the order of the tensor. Raises
-        `GraphObjectCreationError` if the handle already exists, or if the tensor has a constant.
+        `GraphObjectCreationError` if the handle already exists, or if the tensor contains elements
+        of a constant.
         """
         self._access(handle, tensor, write=True)
 
@@ -836,7 +836,7 @@ class Graph(WithoutSome):
         )
 
     def add_function(self, program: Any, name: str | None = None) -> Function:
-        """Make `program` a function for `Call`. The tiles store its code once for all calls."""
+        """Return a function for `Call` that runs `program`; the tiles store its code only once."""
         function = Function(
             self._top, name if name is not None else f"function{len(self.functions)}", program
         )
@@ -850,8 +850,8 @@ class Graph(WithoutSome):
     ) -> None:
         """Write the vertices and their variables as GraphViz text to a path or an open file.
 
-        With `programs`, a program or a list of them, only the vertices that they execute are drawn.
-        Raises `GraphObjectCreationError`.
+        `programs` is a program or a list of programs: only the vertices that they execute are
+        drawn. Raises `GraphObjectCreationError`.
         """
         outline.write(dot.vertex_graph(self, programs), path, "output_vertex_graph()")
 
@@ -860,8 +860,8 @@ class Graph(WithoutSome):
     ) -> None:
         """Write the compute sets and their variables as GraphViz text to a path or an open file.
 
-        With `programs`, a program or a list of them, only the compute sets that they execute are
-        drawn, and also their copies. Raises `GraphObjectCreationError`.
+        `programs` is a program or a list of programs: only the compute sets and the copies that
+        they execute are drawn. Raises `GraphObjectCreationError`.
         """
         outline.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
 
@@ -876,7 +876,7 @@ class Graph(WithoutSome):
         return Tensor.of(self._top, dtype, offset, self._layouts.listed(positions - offset))
 
     def variable_map(self) -> TileMap:
-        """Return the variable of each byte: a tile map with variable numbers instead of tiles.
+        """Return the variable of each byte: a tile map with variable numbers as tile numbers.
 
         Raises `GraphObjectCreationError` for the top-level graph of replicas.
         """
@@ -891,7 +891,7 @@ class Graph(WithoutSome):
         return self._variables.constants_in(tensor)
 
     def describe(self, tensor: Tensor) -> str:
-        """Return a description of a tensor for errors, such as "'x'" or "a view of 'x'"."""
+        """Return a tensor's description for error messages, such as "'x'" or "a view of 'x'"."""
         return self._variables.describe(tensor)
 
     def _own(self, tensor: Tensor) -> None:

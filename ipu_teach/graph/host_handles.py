@@ -34,7 +34,7 @@ class HostAccess:
 
 
 def scoped_handle(handle: str, debug_context: str | None, call: str) -> str:
-    """Return `handle` inside the scope `debug_context`, after checking that it is text."""
+    """Return `handle` inside the scope `debug_context`, after checking that it is a string."""
     check_handle(handle, call)
     return scoped(handle, debug_context, call) or ""
 
@@ -58,7 +58,7 @@ def register(
 
 
 def check_handle(handle: str, call: str) -> None:
-    """Raise `GraphObjectCreationError`, which names `call`, if a handle is not text."""
+    """Raise `GraphObjectCreationError`, which names `call`, if a handle is not a string."""
     if not isinstance(handle, str):
         raise GraphObjectCreationError(f"""{call} was given the handle {shown(handle)},
             which is not text.

@@ -107,8 +107,8 @@ def _form_of(
     elif num_indexed == 1 and type(lengths[0]) is int:
         form.rows[lengths[0]] = new_form
     elif num_indexed == 2 and lengths[0] is None:
-        # These two steps store the forms of the views that the two indices select in a cache.
-        # `Tensor.__getitem__` looks these forms up.
+        # Index in two steps, which caches the forms of both views. The fast path of
+        # `Tensor.__getitem__` then finds these forms in the cache.
         tensor[indices[0]][indices[1]]
     return new_form
 
@@ -144,8 +144,8 @@ def _cut_rarely(tensor: Tensor, key: Key) -> tuple[int, Form]:
 def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
     """Return the offset and the form of `tensor[key]` from the positions of single elements.
 
-    It is for a tensor whose layout is a list of positions, and for a key with arrays. The form is
-    the view's dtype and layout. The key selects elements as in numpy.
+    This function is used if the tensor's layout is a list of positions, or if the key contains
+    arrays. The form is the view's dtype and layout. The key selects elements as in numpy.
     """
     raw_indices = key if isinstance(key, tuple) else (key,)
     layout = tensor.layout
@@ -203,7 +203,7 @@ def _axes(part: IndexPart) -> int:
 
 
 def check_key(tensor: Tensor, indices: tuple[IndexPart, ...], key: Key) -> None:
-    """Raise `PoplarIndexError` for a part that is not an index, and for too many parts."""
+    """Raise `PoplarIndexError` if a part of the key is no index, or if there are too many parts."""
     axes = [_axes(index) for index in indices]
     if -1 in axes:
         raise PoplarIndexError(f"""A tensor cannot be indexed with {shown(key)}.
@@ -242,7 +242,7 @@ def out_of_range(tensor: Tensor, index: int, axis: int) -> PoplarIndexError:
     """Return the error for an index beyond the end of dimension `axis`."""
     length = tensor.shape[axis]
     advice = up_to(length) if length else "the dimension is empty."
-    if length and len(tensor.shape) > 1:  # The index may belong to another dimension.
+    if length and len(tensor.shape) > 1:  # The caller may have meant another dimension.
         advice = f"{advice[:-1]} in this place; write : here if you mean another dimension."
     return PoplarIndexError(f"""Index {shown(index)} is outside dimension {axis}, which has
         {counted(length, "element")}.
@@ -257,5 +257,5 @@ def _slice_text(part: slice) -> str:
 
 
 def up_to(length: int) -> str:
-    """Return the advice to use a number from 0 to `length` - 1, as an index or a dimension."""
+    """Return the advice to use a number (an index or a dimension) from 0 to `length` - 1."""
     return "there is only number 0." if length == 1 else f"use 0 to {length - 1}."

@@ -9,8 +9,8 @@ from ipu_teach.graph.tensor import Tensor, concat
 def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
     """Return a view of `tensor` with one more entry, `x`, at the end of dimension `dim`.
 
-    The shape of `x` is that of `tensor` without `dim`. Raises `TensorCreationError` if the shapes
-    do not fit, and `PoplarTypeError` if the dtypes differ.
+    The shape of `x` is the shape of `tensor` without dimension `dim`. Raises `TensorCreationError`
+    if the shapes do not fit, and `PoplarTypeError` if the dtypes differ.
     """
     for argument in (tensor, x):
         if not isinstance(argument, Tensor):

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 Shape = tuple[int, ...]
-# A hashable key for an index such as x[1, 2:5]. It has (index,) or (start, stop, step) for each
-# axis.
+# A hashable key for an index such as x[1, 2:5]. It contains (index,) or (start, stop, step) for
+# each axis.
 Cuts = tuple[tuple[int | None, ...], ...]
 
-# The maximum number of elements or pieces that are listed one by one. Their positions take 2 GB.
+# The maximum number of elements or pieces that are listed one by one. So many positions take 2 GB.
 MOST_LISTED = 2**28
 MOST_DIMENSIONS = 32
-_SMALL = 4096  # The length above which lists of positions are hashed and stored in 32 bits.
+_SMALL = 4096  # Longer lists of positions are stored in 32 bits, and compared by hash.
 
 
 class Layout:
@@ -81,7 +81,8 @@ class Layout:
     def picked(self, key: Any) -> Array:
         """Return the positions of the elements that `key` selects: int64.
 
-        They equal `positions[key]`. A list of positions in 32 bits is not converted as a whole.
+        The result equals `positions[key]`. If the positions are stored in 32 bits, only the
+        selected ones are converted.
         """
         if self.listed is None:
             return np.asarray(self.positions[key])
@@ -89,7 +90,7 @@ class Layout:
 
     @cached_property
     def runs(self) -> tuple[Array, Array]:
-        """The pieces of the view that are contiguous in memory, in its order, as (starts, lengths).
+        """The view's contiguous pieces of memory, in the order of the view, as (starts, lengths).
 
         Both count elements. Starts are relative to the first element of the view.
         """
@@ -102,7 +103,7 @@ class Layout:
 
     @cached_property
     def extent(self) -> tuple[Array, Array]:
-        """The memory that the view covers, as ascending (starts, lengths), each element once.
+        """The memory that the view covers: (starts, lengths) of disjoint intervals, ascending.
 
         Both count elements. Starts are relative to the first element of the view.
         """
@@ -149,8 +150,8 @@ def _strided_positions(shape: Shape, strides: Shape) -> Array:
 def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
     """Return the contiguous runs of elements with `shape` and `strides`, as (starts, lengths).
 
-    The runs are in the order of the view. The innermost axes that are contiguous together form one
-    run.
+    The runs are in the order of the view. Innermost axes whose elements are contiguous in memory
+    are joined into one run.
     """
     num_outer = len(shape)
     run_length = 1
@@ -166,9 +167,9 @@ def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
 
 
 def _merged(starts: Array, run: int) -> tuple[Array, Array]:
-    """Merge adjacent pieces of `run` elements each, and return (starts, lengths) in order.
+    """Merge pieces that are adjacent in memory; return (starts, lengths) of the merged pieces.
 
-    `starts` are the starts of the pieces.
+    `starts` are the starts of the pieces, in order. Each piece has `run` elements.
     """
     if len(starts) == 0:
         return starts, starts
@@ -185,11 +186,11 @@ def _runs(positions: Array) -> tuple[Array, Array]:
 
 
 def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
-    """Return the memory that elements with `shape` and `strides` cover, as (starts, lengths).
+    """Return the memory that elements of this shape and strides cover, as (starts, lengths).
 
-    The intervals are ascending, and contain each element once. The elements are not listed one by
-    one. Return None if the axes interleave, that is, if the elements along one axis are between
-    elements along another axis.
+    The intervals are ascending and disjoint, and are computed without listing every element. Return
+    None if the axes interleave, that is, if the elements along one axis are between elements along
+    another axis.
     """
     lowest = sum(
         (length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0
@@ -235,7 +236,7 @@ def _compact(positions: Array) -> Array:
 
 
 class Form:
-    """A layout of elements of one dtype in one graph: a tensor without its offset.
+    """A layout together with a dtype and a graph: a tensor without its offset.
 
     Tensors that were made in the same way share one form. The form of a view of a tensor depends
     only on the form of the tensor and on the selection, so each form caches the forms of its views:
@@ -244,7 +245,8 @@ class Form:
     * `rows[n]`: the form of n rows, which are `stride` elements apart
     * `cuts[...]`: the form of a selection by integers and slices
     * `flat`: the form of all elements in one dimension
-    * `picks[...]`: for a list of positions, (offset, form) of a selection by integers and slices
+    * `picks[...]`: the (offset, form) of a selection by integers and slices, if the layout is a
+      list of positions
     """
 
     __slots__ = (

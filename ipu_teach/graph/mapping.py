@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
 
 EXTERNAL = -2  # The tile number of elements on a tile outside a virtual graph.
-# A linear mapping uses another tile only for more than this many bytes (graphcore/poplibs,
-# lib/poputil/TileMapping.cpp).
+# A linear mapping uses a further tile only if a tile would otherwise get more than this number of
+# bytes (graphcore/poplibs, lib/poputil/TileMapping.cpp).
 MIN_BYTES_PER_TILE = 128
 
 TileRanges = list[tuple[int, int]]
-# A choice of tiles: the number of tiles, or their tile numbers.
+# A choice of tiles: the number of tiles, or a list of tile numbers.
 TileChoice: TypeAlias = int | Sequence[int] | Array
 
 
@@ -118,7 +118,7 @@ class Tiles:
     ) -> tuple[Array, Array, Array]:
         """Return (begin, end, tile) of every interval in `mapping`.
 
-        `mapping` has a list of (begin, end) for each tile. `subject` describes the tensor in
+        `mapping` contains a list of (begin, end) for each tile. `subject` describes the tensor in
         errors.
         """
 
@@ -183,8 +183,8 @@ class MappingLog:
 
     def __init__(self) -> None:
         self.rows = array("q")
-        # In the log of all replicas, this function appends what has been mapped in the
-        # graph of one replica, once for each replica. In other logs, it does nothing.
+        # In the log of all replicas, this function appends the new mapping calls of the graph of
+        # one replica, once for each replica. In other logs, it does nothing.
         self.images: Callable[[], None] = lambda: None
         self._painted = 0
         self._table = TileTable([TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))])
@@ -202,7 +202,7 @@ class MappingLog:
         self.extend(starts, stops, np.full_like(starts, tile))
 
     def add_pieces(self, tensor: Tensor, begin: Array, end: Array, tile: Array) -> None:
-        """Map the elements from `begin[i]` to before `end[i]` of `tensor` to `tile[i]`, for each i.
+        """For each i, map elements `begin[i]` to `end[i]` - 1 of `tensor` to the tile `tile[i]`.
 
         Elements are numbered in the order of the tensor.
         """
@@ -241,7 +241,7 @@ class MappingLog:
 
 
 def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, Array]:
-    """Return `(begin, count, tile)` of pieces of `tensor` that are each on one tile, as arrays.
+    """Split `tensor` into pieces that are each on one tile; return arrays `(begin, count, tile)`.
 
     `begin` is the index of the first element of each piece, in row-major order of the tensor, and
     `count` is its number of elements. The tile of unmapped pieces is -1.
@@ -265,7 +265,7 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
 
     The arguments are the result of `pieces_by_tile`. Pieces with a negative tile are left out.
     """
-    # Fast path for small tensors. They are frequent, and are on a single tile.
+    # Fast path for a single piece, because most tensors are small and on a single tile.
     if len(tile) == 1 and tile[0] >= 0:
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
     mapped_pieces = np.flatnonzero(tile >= 0)
@@ -308,6 +308,7 @@ def linear_mapping(count: int, num_tiles: int, grain: int, min_elements: int) ->
 def least_elements(dtype: type[DType]) -> int:
     """Return the number of elements of `dtype` in 128 bytes, rounded up.
 
-    By default, a linear tile mapping uses a further tile only if a tile would get more elements.
+    By default, a linear tile mapping uses a further tile only if a tile would otherwise get more
+    elements than this.
     """
     return -(-MIN_BYTES_PER_TILE // dtype.size)

@@ -1,4 +1,4 @@
-"""Advice for names that Poplar's Graph and Tensor or numpy's arrays have, and this kit does not."""
+"""Advice for names that Poplar's Graph and Tensor or numpy's arrays have, but this kit does not."""
 
 from __future__ import annotations
 

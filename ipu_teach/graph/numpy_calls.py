@@ -1,7 +1,7 @@
-"""The kit's call for each function of numpy that people try on tensors.
+"""Calls of this kit to use instead of the numpy functions that people try on tensors.
 
 A tensor has no values while the program is written, so numpy cannot compute with a tensor. The
-errors name the call that does the same on the device, written for tensors `a` and `b`.
+error messages name the call that does the same on the device, with tensors `a` and `b`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# The kit's call for functions of numpy, and for methods of arrays with the same name.
+# Maps a numpy function, or an array method with the same name, to the kit's call.
 CALLS: Mapping[str, str] = {
     # These functions return views, and views cost nothing.
     "concatenate": "concat([a, b], 0)",
@@ -50,7 +50,7 @@ CALLS: Mapping[str, str] = {
     "zeros_like": "graph.clone(a)",
     "copy": "graph.clone(a)",
 }
-# The elementwise functions of numpy, and the names of these functions in popops.
+# Maps each elementwise function of numpy to its name in popops.
 POPOPS: Mapping[str, str] = {
     **{name: name for name in ("cbrt", "ceil", "cos", "exp", "exp2", "expm1", "floor", "log")},
     **{name: name for name in ("log1p", "logical_and", "logical_not", "logical_or", "sin")},
@@ -70,8 +70,8 @@ POPOPS: Mapping[str, str] = {
     "arcsin": "asin",
     "arctan2": "atan2",
 }
-# The functions that numpy calls for an operator such as `+`, and the operator's special methods:
-# that of the left operand and that of the right operand.
+# Maps each function that numpy calls for an operator such as `+` to two special methods: the method
+# of the left operand, and the method of the right operand.
 OPERATORS: Mapping[str, tuple[str, str]] = {
     "add": ("__add__", "__radd__"),
     "subtract": ("__sub__", "__rsub__"),

@@ -26,7 +26,7 @@ MOST_ROWS = 15  # The maximum number of rows of a table. Further rows are counte
 
 
 def tensor_line(tensor: Tensor) -> str:
-    """Return a line about a tensor: its variable, dtype, shape, and its bytes and tiles."""
+    """Return one line about a tensor: its variable, dtype, shape, number of bytes, and tiles."""
     tiles, bytes_on_tile = bytes_by_tile(tensor)
     total_text = f"{int(bytes_on_tile.sum()):,} bytes"
     is_mapped = tiles != UNMAPPED
@@ -48,7 +48,7 @@ def tensor_line(tensor: Tensor) -> str:
 
 
 def bytes_by_tile(tensor: Tensor) -> tuple[Array, Array]:
-    """Return (tiles, bytes on each) of the memory behind a tensor, counting each byte once.
+    """Return (tiles, bytes on each tile) of the memory of a tensor, counting each byte once.
 
     The tile of unmapped bytes is -1.
     """
@@ -73,7 +73,7 @@ def tensor_table(tensor: Tensor) -> str:
 
 
 def compute_set_line(compute_set: ComputeSet) -> str:
-    """Return a line about a compute set: its number of vertices by codelet."""
+    """Return one line about a compute set: the number of vertices of each codelet."""
     counts = ", ".join(f"{len(t):,} {c.__name__}" for c, t in compute_set.tables.items() if len(t))
     return f"ComputeSet({compute_set.name!r}, {counts or 'no vertices'})"
 
@@ -81,8 +81,8 @@ def compute_set_line(compute_set: ComputeSet) -> str:
 def compute_set_table(compute_set: ComputeSet) -> str:
     """Return an HTML table of the codelets of a compute set.
 
-    For each codelet that has vertices it shows the numbers of vertices and tiles, and the fields.
-    A table has at most 15 rows; its last row then counts the other codelets.
+    For each codelet that has vertices, the table shows the numbers of vertices and tiles, and the
+    fields. It has at most 15 rows; if there are more codelets, the last row counts the others.
     """
     rows = []
     for codelet, vertices in compute_set.tables.items():
@@ -107,7 +107,7 @@ def compute_set_table(compute_set: ComputeSet) -> str:
 
 
 def graph_line(graph: Graph) -> str:
-    """Return a line with the numbers of variables, compute sets and vertices of a graph."""
+    """Return one line with the numbers of variables, compute sets and vertices of a graph."""
     variables = counted(len(graph.variables), "variable")
     sets = counted(len(graph.compute_sets), "compute set")
     return f"Graph({variables}, {sets}, {counted(graph.num_vertices, 'vertex', 'vertices')})"
@@ -170,8 +170,8 @@ def table(
 ) -> str:
     """Return an HTML table of at most 15 rows.
 
-    If there are more rows, the last row counts the `things` that are left out. `total` is the
-    number of rows, by default the length of `rows`. All text is escaped.
+    If there are more rows, the last row counts those that are left out, and calls them `things`.
+    `total` is the number of all rows, by default the length of `rows`. All text is escaped.
     """
     total = len(rows) if total is None else total
     shown_rows = rows if total <= MOST_ROWS else rows[: MOST_ROWS - 1]

@@ -28,7 +28,7 @@ OFLO = 1 << 2
 ESR = 1 << 19
 NANOO = 1 << 20
 # If this bit is set, the run stops where a half that overflowed is stored. The bit affects no other
-# exceptions. Poplar does not have it.
+# exceptions. Poplar does not have this bit.
 STOP_ON_NANOO = 1 << 31
 SEED_WORDS = 4  # The number of words in the state of a worker's generator.
 
@@ -76,7 +76,7 @@ class Registers:
         return self._make()
 
     def draw(self) -> Array:
-        """Return the next word of every worker: uint64[tiles, workers]."""
+        """Return the next random word of every worker's generator: uint64[tiles, workers]."""
         return generator.draw(self.generators, 1)[..., 0]
 
     def of(self, tiles: Array) -> Registers:
@@ -87,9 +87,7 @@ class Registers:
         return part
 
     def put(self, tiles: Array, part: Registers) -> None:
-        """Set the registers of `tiles` to those in `part`, a copy that `of` returned for the same
-        tiles.
-        """
+        """Set the registers of `tiles` to `part`, a copy that `of` returned for the same tiles."""
         self.behaviour[tiles] = part.behaviour
         if "generators" in part.__dict__:
             self.generators[tiles] = part.generators
@@ -98,7 +96,7 @@ class Registers:
 class RegisterVertex(SupervisorVertex):
     """A codelet that reads or sets registers of its tile.
 
-    The engine runs all vertices of one shape in a single call of compute(). In this call, each
+    The engine runs all vertices with equal shapes in a single call of compute(). In this call, each
     field, and the registers, have an additional first axis, which numbers the vertices. compute()
     must work with this axis, and also without it for a single vertex.
     """
@@ -149,7 +147,7 @@ class GetHwSeeds(RegisterVertex):
         self.out = words.reshape(self.out.shape)
 
     def cycles(self, target: Target) -> int:
-        """Return an assumed number of cycles: that of setting the registers."""
+        """Return an assumed number of cycles: as many as setting the registers takes."""
         return 14 + 27 * target.num_worker_contexts
 
 

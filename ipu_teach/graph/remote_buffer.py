@@ -15,8 +15,8 @@ class RemoteBuffer:
     """A buffer of `repeats` rows of `num_elements` elements in streaming memory.
 
     `Graph.add_remote_buffer` creates it. A program copies rows with `Copy(tensor, buffer, offset)`
-    and `Copy(buffer, tensor, offset)`, and the host with `Engine.copy_to_remote_buffer` and
-    `copy_from_remote_buffer`. Each of `replicas` replicas has its own rows.
+    and `Copy(buffer, tensor, offset)`, and the host copies rows with `Engine.copy_to_remote_buffer`
+    and `copy_from_remote_buffer`. Each of `replicas` replicas has its own rows.
     """
 
     handle: str

@@ -68,7 +68,7 @@ def target_of_one(target: Target, count: int) -> Target:
 
 
 def join(top_level: Graph, part: Graph, count: int) -> None:
-    """Make `part`, an empty graph, the graph of each of `count` replicas of `top_level`."""
+    """Make the empty graph `part` the graph of one replica; `top_level` gets `count` replicas."""
     if top_level.variables or top_level.replication.part is not None:
         raise GraphReplicationError(f"""create_replicated_graph() was called on a graph that has
             {"been replicated" if top_level.replication.part is not None else "variables"} already.
@@ -88,7 +88,7 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
     log = top_level._mapping
 
     def images() -> None:
-        """Append the mapping calls since the last call to the log, once for each replica."""
+        """Append the mapping calls of `part` that the log lacks, once for each replica."""
         nonlocal done
         rows = np.array(part.mapping_log[done:], np.int64).reshape(-1, 3)
         done = len(part.mapping_log)

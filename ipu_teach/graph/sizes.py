@@ -1,4 +1,4 @@
-"""Sizes of fields: of a vector of state, and of a list of vectors that is connected in parts.
+"""Sizes of fields: of state vectors, and of lists of vectors that are connected in parts.
 
 A list of two vectors whose parts are connected one after another:
 
@@ -25,7 +25,7 @@ MOST_PARTS = 10**6
 
 
 def set_field_size(ref: FieldRef, size: int) -> None:
-    """Set the length of a Vector of state, or the number of parts of a list of regions.
+    """Set the length of a state field's Vector, or the number of parts of a list of regions.
 
     This function does the work of `Graph.set_field_size`.
     """
@@ -58,11 +58,10 @@ def set_field_size(ref: FieldRef, size: int) -> None:
 
 
 def get_field_size(ref: FieldRef) -> int:
-    """Return the length of a vector, the number of rows of a matrix, or that of the parts of a
-    list.
+    """Return the size of a field: the length of a vector, or the number of a list's parts.
 
-    For a single element, the result is 1. Raises `NoSizeSpecifiedError` if the field has no size
-    yet.
+    The size of a matrix is its number of rows, and the size of a single element is 1. Raises
+    `NoSizeSpecifiedError` if the field has no size yet.
     """
     table = ref.vertex.table
     row = ref.vertex.row
@@ -81,7 +80,7 @@ def get_field_size(ref: FieldRef) -> int:
 
 
 def state_size(table: VertexTable, row: int, name: str) -> int:
-    """Return the number of elements of a Vector of state. Raises `NoSizeSpecifiedError`."""
+    """Return the length of a state field's Vector. Raises `NoSizeSpecifiedError`."""
     value = table.state_values[name][row]
     if value is None and (name, row) not in table.sizes:
         from ipu_teach.graph.vertex_table import VertexRef

@@ -1,6 +1,7 @@
 """The line of the learner's code that created an object.
 
-The line is stored as a file and a line number, and becomes text only when an error needs it.
+The line is stored as a file and a line number. Its source text is looked up only when an error
+needs it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ipu_teach._support.own_code import is_own_module
 
 Line = tuple[str, int]
 NOWHERE: Line = ("", 0)
-# With this end, a range of rows also covers all rows that are added later.
+# A range of rows with this end also covers all rows that are added later.
 LAST = sys.maxsize
 
 
@@ -31,7 +32,8 @@ class RowLines:
 
     A loop changes many rows from one line, so a span of rows is stored as its first and last row
     only. `code` and `place` are the code object and the instruction of the last change, and `stop`
-    is the row after that change. Comparing `code` and `place` is much faster than finding the line.
+    is the row after the last row of that change. Comparing `code` and `place` is much faster than
+    finding the line.
     """
 
     def __init__(self) -> None:
@@ -59,7 +61,7 @@ class RowLines:
 def line_of(row: int, spans: Iterable[tuple[int, int, Line]]) -> Line:
     """Return the line of code that last changed a row of a table.
 
-    `spans` has (first row, row after the last, line) for groups of rows, the latest change first.
+    `spans` contains (first row, row after the last, line) for each change, the latest change first.
     """
     return next((line for start, stop, line in spans if start <= row < stop), NOWHERE)
 

@@ -11,7 +11,7 @@ from ipu_teach.types import DType, as_dtype
 
 
 def placeholders(codelet: type[Vertex]) -> list[TypeVar]:
-    """Return the TypeVars of a template, in the order of its Generic, or else of its fields."""
+    """Return the TypeVars of a template's fields: first those of its Generic, in their order."""
     open_ = list(
         dict.fromkeys(f.dtype for f in codelet.fields.values() if isinstance(f.dtype, TypeVar))
     )
@@ -20,10 +20,10 @@ def placeholders(codelet: type[Vertex]) -> list[TypeVar]:
 
 
 def instance(codelet: type[Vertex], dtypes: Sequence[object]) -> type[Vertex]:
-    """Return the vertex class that is made from a template for `dtypes`.
+    """Return the vertex class that a template gives for `dtypes`, which replace its TypeVars.
 
-    Equal dtypes return the same class. Its name is as in C++, such as `Scale<float>`. If `dtypes`
-    are TypeVars, return the template itself.
+    For equal dtypes, it is the same class. Its name is as in C++, such as `Scale<float>`. If
+    `dtypes` are TypeVars, return the template itself.
     """
     wanted = placeholders(codelet)
     if all(isinstance(d, TypeVar) for d in dtypes) and wanted:

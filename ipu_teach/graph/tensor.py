@@ -1,8 +1,8 @@
 """Tensors: views of variables. Slicing, reshaping and transposing copy nothing and cost nothing.
 
-A tensor consists of an offset and a *layout*. The layout has the positions of the elements relative
-to the offset: as strides if possible (a slice, a row, a column, a transpose), and otherwise as a
-list (a concatenation, a flattened transpose).
+A tensor consists of an offset and a *layout*. The layout contains the positions of the elements
+relative to the offset: as strides if possible (a slice, a row, a column, a transpose), and
+otherwise as a list (a concatenation, a flattened transpose).
 
 Positions count elements of the tensor's own dtype in the graph's memory, which is one flat array.
 """
@@ -77,7 +77,7 @@ class Tensor(WithoutSome, WithoutValue):
 
     @classmethod
     def of(cls, graph: Graph, dtype: type[DType], offset: int, layout: Layout) -> Tensor:
-        """Return the tensor of a layout that begins `offset` elements after the start of memory."""
+        """Return a tensor with this layout, `offset` elements after the start of the memory."""
         return cls(offset, graph.form(dtype, layout))
 
     @property
@@ -157,7 +157,7 @@ class Tensor(WithoutSome, WithoutValue):
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **_: object
     ) -> NoReturn:
-        """Refuse a function of numpy, or an operator with a number or array of numpy."""
+        """Raise an error for a numpy function, or for an operator with a numpy number or array."""
         name = ufunc.__name__
         if len(inputs) == 2 and name in OPERATORS:
             left, right = inputs
@@ -367,8 +367,8 @@ class Tensor(WithoutSome, WithoutValue):
                 return Tensor.of(
                     self.graph, self.dtype, self.offset, self.graph.strided(wanted, dense(wanted))
                 )
-            # numpy decides whether a view with this shape exists, on a dummy array of one byte with
-            # the same strides. No element is ever read.
+            # Let numpy decide whether a view with this shape exists: reshape a dummy array that has
+            # the same strides. The dummy has a memory of one byte, because no element is ever read.
             dummy = np.lib.stride_tricks.as_strided(
                 np.zeros(1, np.int8), self.shape, self.layout.strides
             )
@@ -399,7 +399,7 @@ class Tensor(WithoutSome, WithoutValue):
         return f"write the size that -1 stands for in numpy: reshape({complete})."
 
     def flatten(self, dim_begin: int = 0, dim_end: int | None = None) -> Tensor:
-        """Join all dimensions, or those from `dim_begin` up to, but not including, `dim_end`."""
+        """Join all dimensions, or dimensions `dim_begin` to `dim_end` - 1, into one dimension."""
         form = self.form
         if dim_end is None and type(dim_begin) is int and dim_begin == 0:
             if form.flat is None:
@@ -412,9 +412,9 @@ class Tensor(WithoutSome, WithoutValue):
         )
 
     def reshape_partial(self, dim_begin: int, dim_end: int, shape: int | Sequence[int]) -> Tensor:
-        """Return a view in which some of the dimensions have another shape.
+        """Return a view in which some neighbouring dimensions are replaced by those in `shape`.
 
-        They are the dimensions from `dim_begin` up to, but not including, `dim_end`. Raises
+        The dimensions from `dim_begin` up to, but not including, `dim_end` are replaced. Raises
         `PoplarIndexError` and `TensorCreationError`.
         """
         self._check_dims("reshape_partial", dim_begin, dim_end)
@@ -509,7 +509,8 @@ class Tensor(WithoutSome, WithoutValue):
     def reinterpret(self, dtype: type[DType]) -> Tensor:
         """Return a view of the same bits as another dtype of the same size.
 
-        Raises `PoplarTypeError` if the sizes differ, or if another dtype would be read as BOOL.
+        Raises `PoplarTypeError` if the sizes differ, or if `dtype` is BOOL and the tensor has
+        another dtype.
         """
         wanted = as_dtype(dtype, "reinterpret()")
         if wanted.size != self.dtype.size:
@@ -551,12 +552,12 @@ class Tensor(WithoutSome, WithoutValue):
     def transpose(self, *axes: NoReturn) -> Tensor:
         """Exchange the rows and columns of a matrix.
 
-        Raises `PoplarIndexError` for other shapes, and `PoplarTypeError` for an order of
-        dimensions, which `dim_shuffle` takes.
+        Raises `PoplarIndexError` if the tensor is not a matrix, and `PoplarTypeError` if it gets an
+        order of dimensions; pass the order to `dim_shuffle` instead.
         """
         if axes:
             order = axes[0] if len(axes) == 1 else axes
-            raise PoplarTypeError(f"""transpose() takes no arguments, and got {shown(axes)}.
+            raise PoplarTypeError(f"""transpose() takes no arguments, but got {shown(axes)}.
                 where: {self!r}
                 next:  give the order of dimensions to dim_shuffle: dim_shuffle({shown(order)}).""")
         if self.rank != 2:
@@ -624,8 +625,7 @@ class Tensor(WithoutSome, WithoutValue):
         return self.offset + self.layout.positions
 
     def byte_extent(self) -> tuple[Array, Array]:
-        """Return `(starts, stops)`: the byte addresses of the view in intervals, in ascending
-        order.
+        """Return `(starts, stops)`: ascending intervals of the view's byte addresses.
 
         Each byte is in one interval, even if elements appear more than once.
         """
@@ -636,7 +636,7 @@ class Tensor(WithoutSome, WithoutValue):
     # Methods that describe a view
 
     def valid(self) -> bool:
-        """Return True, since every tensor of the kit has a variable, unlike Poplar's Tensor()."""
+        """Return True: every tensor of this kit has a variable, unlike Poplar's `Tensor()`."""
         return True
 
     def is_contiguous(self) -> bool:
@@ -654,12 +654,12 @@ class Tensor(WithoutSome, WithoutValue):
     def is_parallel_writeable(self) -> bool:
         """Return whether vertices may write all elements at the same time.
 
-        They may if no element appears twice and no element belongs to a constant.
+        Vertices may do so if no element appears twice and no element belongs to a constant.
         """
         return not self.contains_aliases() and not self.contains_constant()
 
     def intersects_with(self, other: Tensor) -> bool:
-        """Return whether some element belongs to this view and to `other`."""
+        """Return whether at least one element belongs to both this view and `other`."""
         if not isinstance(other, Tensor):
             raise GraphObjectCreationError(
                 f"intersects_with() was given {shown(other)}, which is not a tensor.",
@@ -678,7 +678,7 @@ class Tensor(WithoutSome, WithoutValue):
         )
 
     def get_contiguous_regions(self) -> list[tuple[int, int]]:
-        """Return (begin, end) of each piece of the flattened view that is contiguous in memory.
+        """Return (begin, end), in the flattened view, of each piece that is contiguous in memory.
 
         Each piece is in one variable.
         """
@@ -686,7 +686,7 @@ class Tensor(WithoutSome, WithoutValue):
         return list(zip(begin.tolist(), (begin + count).tolist(), strict=True))
 
     def get_var_regions(self) -> list[VariableInterval]:
-        """Return (variable, (begin, end)) of each piece of the view that is contiguous in memory.
+        """Return (variable, (begin, end)) of each contiguous piece, in the order of the view.
 
         `begin` and `end` count elements of the flattened variable.
         """
@@ -704,8 +704,8 @@ class Tensor(WithoutSome, WithoutValue):
     def _regions(self) -> tuple[Array, Array, Array, Array]:
         """Return four columns about the pieces of the view that are contiguous in one variable.
 
-        They are the index in the flattened view at which each piece begins, its number of elements,
-        the address of its first byte, and the number of its variable.
+        For each piece, they contain the index in the flattened view at which the piece begins, its
+        number of elements, the address of its first byte, and the number of its variable.
         """
         starts, lengths = self.layout.runs
         element_bytes = self.dtype.size
@@ -727,7 +727,7 @@ class Tensor(WithoutSome, WithoutValue):
         )
 
     def get_debug_str(self) -> str:
-        """Return the names of the variables of the view, each once, in the order of the view."""
+        """Return the names of the view's variables without duplicates, in the order of the view."""
         return ", ".join(dict.fromkeys(region.var.name for region in self.get_var_regions()))
 
     def get_var_str(self) -> str:

@@ -22,7 +22,7 @@ class TileMap:
     """The tile of each byte.
 
     Piece i covers the bytes from `start[i]` to before `start[i + 1]`, and is on tile `tile[i]`. If
-    `tile[i]` is -1, the piece is on no tile.
+    `tile[i]` is -1, the piece is not mapped to any tile.
     """
 
     start: Array
@@ -78,8 +78,8 @@ class TileTable:
     """A tile map in blocks of consecutive pieces, for a graph that is still being built.
 
     A look-up reads only the blocks that contain its addresses, and `paint` copies only the blocks
-    that it changes. So the cost of neither depends on the size of the graph. Tables are immutable:
-    `paint` returns a new table, which shares all unchanged blocks.
+    that it changes. Therefore neither operation gets slower as the graph grows. Tables are
+    immutable: `paint` returns a new table, which shares all unchanged blocks.
     """
 
     def __init__(self, blocks: list[TileMap], tile_names: Array | None = None) -> None:
@@ -90,8 +90,8 @@ class TileTable:
     def renumbered(self, tile_names: Array) -> TileTable:
         """Return the same table with other tile numbers: tile t becomes tile `tile_names[t]`.
 
-        The number of unmapped bytes is -1 (`UNMAPPED`), so the last entry of `tile_names` replaces
-        it.
+        Unmapped bytes have the tile number -1 (`UNMAPPED`), so the last entry of `tile_names` is
+        their new tile number.
         """
         table: TileTable = object.__new__(TileTable)
         table._blocks = self._blocks
@@ -122,8 +122,8 @@ class TileTable:
     def paint(self, log: Array) -> TileTable:
         """Return the table after further mapping calls.
 
-        `log` has a row (start byte, stop byte, tile) for each mapped interval. Later rows override
-        earlier ones.
+        `log` contains a row (start byte, stop byte, tile) for each mapped interval. Later rows
+        override earlier ones.
         """
         top = paint(log, np.iinfo(np.int64).max)
         painted_pieces = np.flatnonzero(top.tile != UNMAPPED)
@@ -170,9 +170,9 @@ class TileTable:
     def _covering(self, first_blocks: Array, last_blocks: Array) -> TileMap:
         """Return the blocks that a look-up needs as one tile map.
 
-        They are the blocks from `first_blocks[i]` to `last_blocks[i]` (included), for all i;
-        without any index, the first block. The map is not valid at addresses in other blocks. Its
-        tile numbers are those before `_renumber`.
+        They are the blocks from `first_blocks[i]` to `last_blocks[i]` (included), for all i. If the
+        arrays are empty, the first block is returned. The map is not valid at addresses in other
+        blocks. Its tile numbers have not been replaced by `_renumber`.
         """
         if len(self._blocks) == 1 or not first_blocks.size:
             return self._blocks[0]
@@ -207,7 +207,7 @@ def _merged(blocks: list[TileMap]) -> TileMap:
 def order_of(numbers: Array) -> Array:
     """Return the indices that stably sort non-negative integers, such as tiles or groups.
 
-    Sorting is many times faster if all of them are below 65,536.
+    Sorting is many times faster if all numbers are below 65,536.
     """
     return np.argsort(
         numbers.astype(np.uint16) if numbers.max(initial=0) < 2**16 else numbers, kind="stable"
@@ -217,7 +217,7 @@ def order_of(numbers: Array) -> Array:
 def expand(first_number: Array, count: Array) -> tuple[Array, Array]:
     """Return the numbers from `first_number[i]` to before `first_number[i] + count[i]`, for all i.
 
-    The result is two arrays: the i of each number, and the numbers.
+    The result is two arrays: for each number the index i to which it belongs, and the numbers.
     """
     source = np.repeat(np.arange(len(first_number)), count)
     position = np.arange(len(source)) - np.repeat(np.cumsum(count) - count, count)
@@ -237,9 +237,9 @@ def covered(start: Array, stop: Array, position: Array) -> Array:
 
 
 def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
-    """Return (key, start, stop) of the union of the intervals of each key.
+    """Unite the intervals that have the same key; return (key, start, stop) of the results.
 
-    The intervals in the result are disjoint, and ascend by key and start.
+    The resulting intervals of a key are disjoint. They are sorted by key, and then by start.
     """
     numbers_per_key = int(stop.max(initial=0)) + 1
     # Place the intervals of all keys next to each other on one axis. Then a single sort is enough.
@@ -294,8 +294,8 @@ def distinct(numbers: Array) -> Array:
 def combined(*columns: Array) -> Array:
     """Return one number for each row of `columns`, which contain integers of 0 or more.
 
-    The numbers compare as the rows do: equal rows have equal numbers, and the order is the same.
-    Sorting numbers is faster than sorting rows.
+    The numbers have the same order as the rows, and equal rows have equal numbers. Sorting numbers
+    is faster than sorting rows.
     """
     keys: Array = np.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -331,8 +331,8 @@ def meet(
 def paint(log: Array, memory_bytes: int) -> TileMap:
     """Return the tile map after a log of (start, stop, tile) rows.
 
-    Later rows override earlier ones. A row that ends at `memory_bytes` has no unmapped piece after
-    it.
+    Later rows override earlier ones. After a row that ends at `memory_bytes`, no unmapped piece is
+    added.
     """
     if len(log) == 0:
         return TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
@@ -353,7 +353,7 @@ def paint(log: Array, memory_bytes: int) -> TileMap:
 
 
 def over(below: TileMap, top: TileMap) -> TileMap:
-    """Return a tile map of `top`, and of `below` where `top` has no tile.
+    """Return the tile map `top`, with the tiles of `below` where `top` is unmapped.
 
     Only the interval that `top` covers is processed.
     """

@@ -30,7 +30,7 @@ ALIGNMENT = 64
 # The maximum number of bytes in a graph: more than any machine has, and few enough that no address
 # overflows.
 MOST_BYTES = 2**48
-REPLICA = r", replica (\d+) of (\d+)"  # The end of the name of a replica's variable.
+REPLICA = r", replica (\d+) of (\d+)"  # The pattern at the end of the name of a replica's variable.
 _OF = re.compile(f"{REPLICA}$")
 
 
@@ -84,8 +84,8 @@ class Variables:
     def follow(self, below: Variables, distance: int, count: int) -> None:
         """Let the addresses of this empty graph begin after the memory of all replicas.
 
-        `below` are the variables of one replica. Each of `count` replicas has an image of them, and
-        the images start `distance` bytes apart.
+        `below` contains the variables of one replica. The memory of each of `count` replicas is an
+        image of the memory of `below`, and the images start `distance` bytes apart.
         """
         self._below = below
         self._apart = distance
@@ -155,7 +155,7 @@ class Variables:
         return self.all[number]
 
     def map(self) -> TileMap:
-        """Return the variable of each byte: a tile map with variable numbers instead of tiles."""
+        """Return the variable of each byte: a tile map with variable numbers as tile numbers."""
         if len(self._map.start) != len(self.all):
             self._map = TileMap(
                 np.array(self._starts, np.int64), np.arange(len(self.all), dtype=np.int32)
@@ -192,7 +192,7 @@ class Variables:
                 graph.add_constant.""")
 
     def describe(self, tensor: Tensor) -> str:
-        """Return a description of a tensor for errors, such as "'x'" or "a view of 'x'"."""
+        """Return a tensor's description for error messages, such as "'x'" or "a view of 'x'"."""
         if not self.all and self._below is None:
             return "tensor"
         if tensor.num_elements == 0:
@@ -231,8 +231,8 @@ def without_replica(name: str) -> tuple[str, int]:
 def host_values(values: ArrayLike, dtype: type[DType], shape: Shape, subject: str) -> Array:
     """Return the host values for a tensor of `shape`.
 
-    `values` is one number, which is broadcast without a copy, or has a number for each element.
-    Raises `TensorCreationError`, which names `subject`.
+    `values` is one number, which is broadcast without a copy, or an array with a number for each
+    element. Raises `TensorCreationError`, which names `subject`.
     """
     array = to_host_array(values, dtype, subject)
     if array.size == prod(shape):

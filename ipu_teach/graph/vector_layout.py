@@ -15,7 +15,7 @@ class RegionLayout:
 
 
 class VectorLayout:
-    """Poplar's layouts by name."""
+    """Poplar's layouts, as attributes with Poplar's names."""
 
     class SPAN(RegionLayout):
         """The default layout of a Vector, which stores a pointer and a length in one word each."""
@@ -39,13 +39,13 @@ class VectorLayout:
         """The layout for which Poplar's compiler chooses the smallest form of a pointer."""
 
     class DELTAN(RegionLayout):
-        """The layout of a VectorList that stores the length and the distance of each vector.
+        """The layout of a VectorList that stores each vector's length and its offset in bytes.
 
-        The distance is from a base that all vectors share, in bytes.
+        The offset is the distance from a base that all vectors share.
         """
 
     class DELTANELEMENTS(RegionLayout):
-        """The layout of a VectorList that stores the length and the distance of each vector.
+        """The layout of a VectorList that stores each vector's length and its offset in elements.
 
-        The distance is from a base that all vectors share, in elements.
+        The offset is the distance from a base that all vectors share.
         """

@@ -247,8 +247,8 @@ class Vertex:
         super().__init_subclass__()
         frame = sys._getframe(1)
         annotations = inspect.get_annotations(cls)
-        # Take only the fields that each base declares itself: a field that one base merely inherits
-        # may be redeclared by another base.
+        # Take from each base only the fields that the base declares itself: another base may
+        # redeclare a field that this base merely inherits.
         inherited_fields = {
             name: field
             for base in reversed(cls.__mro__[1:])
@@ -332,12 +332,12 @@ class Vertex:
     def call(cls, /, **values: Any) -> Any:
         """Run one vertex on host values, and return the values that it wrote.
 
-        Inputs, InOuts and state take values of the field's shape. A Vector Output takes its size:
-        `out=4`, or `out=(2, 3)` for a matrix and `out=[2, 3]` for a list of vectors. An Output of
-        one element takes no argument. If the vertex has only one edge that it writes, the result is
-        the value of this edge. Otherwise, the result is a dict by field name. `compute` runs as
-        plain Python, so a breakpoint in it works. Raises `CodeletError`, `UnknownFieldError` and
-        `VertexDefinitionError`.
+        Inputs, InOuts and state take values of the field's shape. For a Vector Output, pass the
+        size: `out=4`, or `out=(2, 3)` for a matrix and `out=[2, 3]` for a list of vectors. An
+        Output of one element takes no argument. If the vertex has only one edge that it writes, the
+        result is the value of this edge. Otherwise, the result is a dict with field names as keys.
+        `compute` runs as plain Python, so a breakpoint in it works. Raises `CodeletError`,
+        `UnknownFieldError` and `VertexDefinitionError`.
         """
         return run_on(cls, regions_of(cls, values))
 
@@ -363,7 +363,7 @@ def run_on(cls: type[Vertex], regions: Mapping[str, FieldArrays]) -> Any:
     """Run one vertex on host arrays, and return the values that it wrote.
 
     If the vertex has only one edge that it writes, the result is the value of this edge. Otherwise,
-    the result is a dict by field name.
+    the result is a dict with field names as keys.
     """
     with np.errstate(all="ignore"):
         vertex = cls.bind(regions)
@@ -399,7 +399,7 @@ def _listed(cls: type[Vertex]) -> str:
 
 
 def _misfit(field: Field, region: FieldArrays, value: Any) -> str:
-    """Return the reason why `value` cannot be written into `region`, as text."""
+    """Return a string that explains why `value` cannot be written into `region`."""
     if isinstance(region, list):
         return f"the field is a list of {len(region)} vectors; the value is {shown(value)}"
     try:
@@ -659,11 +659,12 @@ class MultiVertex(Vertex):
     """A vertex that all workers of its tile run together: `compute(self, worker_id)`.
 
     Worker ids begin at 0. compute() divides the work by `worker_id` and `self.num_workers`. Workers
-    run in no particular order, so no worker may depend on what another writes. If one worker writes
-    an element that another reads or writes, this race is an error if the kit can trace compute() or
-    translate it to a loop. Otherwise, the worker with the highest id writes last. The vertex's
-    modelled cycles are tile cycles: those of the slowest worker times the number of workers, and
-    those of the supervisor that starts the workers.
+    run in no particular order, so no worker may depend on elements that another worker writes. If
+    one worker writes an element that another worker reads or writes, there is a race. A race is an
+    error, provided that the kit can trace compute() or translate it to a loop; otherwise, the
+    worker with the highest id writes last. The vertex's modelled cycles are tile cycles: the cycles
+    of the slowest worker times the number of workers, plus the cycles of the supervisor that starts
+    the workers.
     """
 
     context = "multi"

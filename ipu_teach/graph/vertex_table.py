@@ -1,9 +1,9 @@
 """Vertices as columns of numbers: one table for each codelet of a compute set.
 
-A row is a vertex. Each edge has two columns: the offset of its region, and the id of its layout. A
-list of tensors has one compound layout, relative to its first region. A million vertices with three
-edges take 44 MB, and every analysis of them is array arithmetic. Each state field has a column of
-values.
+Each row is a vertex. Each edge has two columns: the offset of its region, and the id of its layout.
+A list of tensors has one compound layout, relative to its first region. A million vertices with
+three edges take 44 MB, and they are analysed with array arithmetic. Each state field has a column
+of values.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 FieldContent: TypeAlias = Tensor | Sequence[Tensor] | ArrayLike
 FieldValue: TypeAlias = FieldContent | None  # None leaves the field unconnected or unwritten.
 UNCONNECTED = -1
-# The maximum number of cycles of a vertex, about ten minutes on the chip. With this limit, sums
-# over very many vertices fit into 64 bits.
+# The maximum number of cycles of a vertex, which takes the chip about ten minutes. With this limit,
+# sums over very many vertices fit into 64 bits.
 MOST_CYCLES = 10**12
 
 
@@ -71,8 +71,9 @@ class VertexTable:
         self.order = array("i")
         self.tiles = array("i")
         self.estimates: array[int] | None = None
-        self.names: dict[int, str] = {}  # The names of the few rows that have a name.
-        # The lines of the learner's code that added the rows, and those that mapped them to tiles.
+        self.names: dict[int, str] = {}  # Maps the number of a row to its name; few rows have one.
+        # The lines of the learner's code that added the rows, and the lines that mapped the rows to
+        # tiles.
         self.added = RowLines()
         self.placed = RowLines()
 
@@ -127,10 +128,10 @@ class VertexTable:
         return value.offset, value.layout.id
 
     def state_value(self, name: str, value: FieldContent) -> Any:
-        """Return `value` in the dtype of the state field `name`: a number, or an array for a
-        Vector.
+        """Return `value` as a number of the state field's dtype, or as an array for a Vector.
 
-        Raises `TensorCreationError`, `GraphConnectionError` and `GraphObjectCreationError`.
+        `name` is the name of the state field. Raises `TensorCreationError`, `GraphConnectionError`
+        and `GraphObjectCreationError`.
         """
         field = self.state[name]
         subject = f"{self.codelet.__name__}.{name}"
@@ -256,8 +257,8 @@ class VertexTable:
     ) -> None:
         """Set the cycles of the rows from `start` to before `stop`.
 
-        `vertex` is the vertex, or the range of vertices, in these rows. The column of estimates has
-        -1 for rows without an estimate.
+        `vertex` is the vertex, or the range of vertices, in these rows. In the column of estimates,
+        rows without an estimate contain -1.
         """
         if type(cycles) is int and 0 <= cycles <= MOST_CYCLES:
             cycles_of_rows: int | Array = cycles
@@ -285,7 +286,7 @@ def is_tensor_list(value: object) -> TypeGuard[Sequence[Tensor]]:
 def _cycles(estimate: ArrayLike, count: int, vertex: VertexRef | VertexRange) -> Array:
     """Return the estimates for `count` vertices as an int64 array.
 
-    `estimate` is one number for all vertices, or has a number for each. Raises
+    `estimate` is one number for all vertices, or an array with a number for each vertex. Raises
     `GraphObjectCreationError`.
     """
     array = as_array(estimate)

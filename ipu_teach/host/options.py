@@ -2,8 +2,8 @@
 
 For example, `Engine(graph, program, options={"debug.allowOutOfMemory": True})`. Values are bool,
 int or str; as in Poplar, "true", "false" and digits are accepted too. The environment variable
-IPU_TEACH_ENGINE_OPTIONS may contain a JSON object of options. If the program gives the same option,
-its value counts.
+IPU_TEACH_ENGINE_OPTIONS may contain a JSON object of options. If the program sets the same option,
+the program's value counts.
 
 Some options have no effect, because the simulated machine always or never does what they ask for.
 The engine accepts them, and `engine.options` shows them. An option that would change a result but
@@ -44,7 +44,7 @@ class _Option:
     - `kind` is bool, int, str, or a tuple of the permitted words.
     - `instead` is the advice in the error for an option that is not implemented. It is "" for any
       other option.
-    - `control` has the bits of the register FP_CTL that are set on every tile if the option is
+    - `control` contains the bits of the register FP_CTL that are set on every tile if the option is
       switched on (see `fp.traps`).
     """
 
@@ -71,7 +71,7 @@ _OPTIONS: dict[str, _Option] = {
     "autoReport.outputLoweredVars": _Option(bool, False, _REPORT),
     "autoReport.executionProfileProgramRunCount": _Option(int, 2),
     "autoReport.streamAtEachRun": _Option(bool, True),
-    # An option of the kit, not of Poplar. By default, the value is that of the target.
+    # An option of the kit, not of Poplar. By default, the target determines the value.
     "codelet_prices": _Option(PRICES),
     "debug.allowOutOfMemory": _Option(bool, False),
     "debug.branchRecordFlush": _Option(bool, False),
@@ -144,7 +144,7 @@ _TWINS = {_twin(name): name for name in _OPTIONS}
 
 
 def effective(options: Options | None, engine_options: Options | None = None) -> Options:
-    """Return the values of all engine options, by Poplar's names.
+    """Return the values of all engine options, with Poplar's option names as keys.
 
     There are four sources: the defaults, the environment variable, `engine_options` and `options`.
     A later source takes precedence over an earlier one.
@@ -199,8 +199,8 @@ def parsed(options: Options | None, where: str = "") -> dict[str, Value]:
 def from_environment() -> dict[str, Value]:
     """Return the options in the environment variable IPU_TEACH_ENGINE_OPTIONS.
 
-    :raises InvalidOptionError: if its text is not a JSON object of options. The error has the name
-        of the variable.
+    :raises InvalidOptionError: if its text is not a JSON object of options. The error names the
+        variable.
     :raises NotOfferedError: if GCL_NUM_IO_TILES is set to anything but 0. This variable of
         Graphcore's
         gcl stands for an option that is not implemented.

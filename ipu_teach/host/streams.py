@@ -75,7 +75,7 @@ class StreamCallback:
     def complete(self) -> None:
         """Handle the end of a transfer: the device has received the oldest fetched data.
 
-        For a stream to the host, it is called after `fetch`.
+        For a stream to the host, this method is called after `fetch`.
         """
 
     def invalidate_prefetched(self) -> None:
@@ -133,8 +133,8 @@ class CallbackFeed:
 class SharedFeed:
     """The source of a host-to-device stream of several replicas.
 
-    In each transfer, it sends the data of one transfer from each of the feeds `parts`, in order,
-    and all of these data `times` times.
+    In each transfer, it sends the data of one transfer from each of the feeds `parts`, in order.
+    This sequence is sent `times` times.
     """
 
     def __init__(self, parts: list[Feed], times: int = 1) -> None:
@@ -152,7 +152,7 @@ class SharedFeed:
 
 
 def _with_replica(function: Function, replica: int) -> Function:
-    """Return a function that calls `function` with `replica` as the argument `replica`.
+    """Return a copy of `function` whose parameter `replica` is set to the number `replica`.
 
     If `function` has no parameter `replica`, it is returned unchanged.
     """
@@ -170,7 +170,7 @@ def of_one(stream: DataStream) -> DataStream:
 
 
 def _shape_by_replica(values: Array, num_replicas: int) -> tuple[int, ...]:
-    """Return a shape for `values` in which row r has the elements of replica r."""
+    """Return a shape for `values` in which row r contains the elements of replica r."""
     return values.shape if values.shape[:1] == (num_replicas,) else (num_replicas, -1)
 
 
@@ -197,8 +197,8 @@ def feed(stream: DataStream, source: Connected, wrap: bool = True, replica: int 
 
     * an array, or a list or tuple of numbers. Each transfer sends the next part of it. The part
       after the last one is the first one again. If `wrap` is False, every transfer sends the first
-      part. An array that is contiguous and has the stream's dtype is not copied, so a transfer
-      sends the values that it has then;
+      part. An array that is contiguous and has the stream's dtype is not copied, so each transfer
+      sends the values that the array has at that time;
     * a `StreamCallback`, or an iterable of arrays;
     * a function without parameters, which returns an array, or a function with one parameter, which
       fills the array that it gets.
@@ -370,7 +370,7 @@ def _guarded(stream: DataStream, call: str, function: Function, *args: Connected
 
     The kit's own errors and KeyboardInterrupt are raised unchanged.
 
-    :raises StreamConnectionError: if the code raises any other error. The message has the text
+    :raises StreamConnectionError: if the code raises any other error. The message contains the text
         `call`.
     """
     try:
@@ -453,7 +453,7 @@ def _from_iterator(stream: DataStream, items: Iterator[Connected]) -> Feed:
 def _check_transfer(stream: DataStream, values: Connected, origin: str) -> Array:
     """Return the values of one transfer as a flat array of the stream's dtype and size.
 
-    `origin` says where the values come from, for error messages.
+    `origin` describes the source of the values, for error messages.
 
     :raises StreamConnectionError: if the dtype or the size is wrong.
     """

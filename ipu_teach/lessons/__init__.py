@@ -1,6 +1,7 @@
 """The old name of the package `ipu_course`, for notebooks that learners already have.
 
-The first import in a process prints a warning. The version after the next one removes the name.
+The first import in a process prints a warning. The version after the next one will not contain this
+name.
 """
 
 import warnings

@@ -5,10 +5,10 @@
     seen.turns[1].values         # {"acc": 14.0, "i": 1}
     seen.wrote("out")            # iterations that stored in a field or an element: wrote("y", 5)
 
-`compute()` runs once for the values, or once for each worker of a `MultiVertex`. If it can be
+`compute()` runs once to get the values, or once for each worker of a `MultiVertex`. If it can be
 translated into a scalar loop, this loop runs too, as generated Python code that calls a `Watch` at
 every iteration and store. For a traced codelet, the cost of the lines comes from its trace. If the
-codelet states its own cycles, its lines have no cost.
+codelet defines its cycles itself, its lines have no cost.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ from ipu_teach.types import Array
 
 # The value of a local variable of a codelet: a number, an array, or any other object.
 Local: TypeAlias = Any
-MOST_TURNS = 10_000  # At most this many iterations of a vertex are recorded, the first ones.
-MOST_NUMBERS = 16  # A variable is not recorded if it is an array of more elements than this.
+MOST_TURNS = 10_000  # The maximum number of recorded iterations of a vertex, from the first on.
+MOST_NUMBERS = 16  # The maximum number of elements of an array variable that is recorded.
 # The names of variables that the compiler generates: they end in "_m" (flags of written elements),
 # or begin with "g_" (variables in a generator).
 _GENERATED = re.compile("g_\\d+(?:[A-Zl]$|_)|.*_m$")
@@ -341,7 +341,7 @@ class _Reporting(np.ndarray[tuple[int, ...], np.dtype[np.generic]]):
 def _element(region: FieldArrays, index: tuple[int, ...]) -> Any:
     """Return the element of a field at `index`.
 
-    If the field is a list of vectors, the first number of the index is that of the vector.
+    If the field is a list of vectors, the first number of the index selects the vector.
     """
     if isinstance(region, list):
         return region[index[0]][index[1:]]
@@ -351,8 +351,8 @@ def _element(region: FieldArrays, index: tuple[int, ...]) -> Any:
 def _values(names: Mapping[str, Local], prefix: str) -> dict[str, Local]:
     """Return the values of the codelet's local variables by name, without large arrays.
 
-    `names` are the local variables of the generated code. There, the names of the codelet's
-    variables begin with `prefix`, which is removed.
+    `names` are the local variables of the generated code, in which the names of the codelet's
+    variables begin with `prefix`. The prefix is removed.
     """
     values = {}
     for name, value in names.items():

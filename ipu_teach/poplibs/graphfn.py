@@ -30,8 +30,8 @@ Body = Callable[..., Tensor | Program | None]
 class Argument:
     """An argument in a signature, created by `input`, `output`, `inout` or `created`.
 
-    `kind` is the name of that function. The body works on a clone of `tensor`, with the same shape,
-    dtype and tile mapping. `tensor` is None if `kind` is "created".
+    `kind` is the name of the function that created the argument. The body works on a clone of
+    `tensor`, with the same shape, dtype and tile mapping. `tensor` is None if `kind` is "created".
     """
 
     kind: str
@@ -66,9 +66,10 @@ def inout(tensor: Tensor, name: str = "") -> Argument:
 def created(name: str = "") -> Argument:
     """Return an argument whose tensor the function `fn` creates.
 
-    `fn` gets a list of tensors in which the entry for this argument is None, and replaces None by
-    the new tensor. A call copies the result to the caller's tensor. It may also pass a list with
-    None for this argument, and then replaces None by a new tensor that contains the result.
+    `fn` gets a list of tensors in which the entry for this argument is None, and replaces None with
+    the new tensor. A call copies the result to the caller's tensor. The caller may also pass a list
+    with None for this argument; the call then replaces None with a new tensor that contains the
+    result.
     """
     _check_name("created", name)
     return Argument("created", None, name)
@@ -156,7 +157,7 @@ class _GraphFunction:
         """Return the body's tensor for each argument, after the call of `fn`.
 
         `clones` is the list of tensors that `fn` received. `body_args` is the same list after the
-        call: `fn` has replaced each None by a new tensor.
+        call: `fn` has replaced each None with a new tensor.
 
         :raises PoplibsError: if `fn` did not replace a None, replaced another entry, or changed the
             length of the list.
@@ -209,8 +210,8 @@ class _GraphFunction:
             if argument.kind == "created" and tensor is None:
                 if not isinstance(args, list):
                     raise PoplibsError(f"""{kind} cannot store the new tensor {name!r} in its
-                        arguments, which are a tuple.
-                        next:  give a list; the new tensor replaces None.""")
+                        arguments, because they are a tuple.
+                        next:  give a list with None in the place of the new tensor.""")
                 continue
             check_tensor(self._graph, name, tensor)
             assert tensor is not None
@@ -262,7 +263,7 @@ class _GraphFunction:
         return result
 
     def _check_fits(self, number: int, body_tensor: Tensor, tensor: Tensor) -> None:
-        """Raise `PoplibsError` unless argument `number` has the shape and dtype of the body's."""
+        """Raise `PoplibsError` unless `tensor`, argument `number`, fits the body's tensor."""
         advice = (
             "create another function for this shape and dtype; a function has only one of each."
         )

@@ -20,7 +20,7 @@ from ipu_teach.poplibs.poputil import map_tensor_linearly, take, take_each, tile
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import Array, DType
 
-Edges = dict[str, Any]  # a dict from the names of a vertex's fields to tensors and numbers
+Edges = dict[str, Any]  # Maps the names of a vertex's fields to tensors and numbers.
 Word = type[DType] | str | None  # A word in a codelet's name; "" and None are left out.
 Field = TypeVar("Field")  # A dtype in the field annotations of a codelet; `typed` replaces it.
 _CODELETS: dict[tuple[object, ...], type[Vertex]] = {}
@@ -38,8 +38,8 @@ def typed(
 
     `dtypes` maps each dtype in the field annotations of `base` to the dtype that replaces it.
     `constants` become class attributes. The class is named as in PopLibs' profiles, for example
-    `popops::ScaledAdd<half,fast>`. `words` are the dtypes and texts in the angle brackets; empty
-    words are left out. `name` replaces the name of `base`.
+    `popops::ScaledAdd<half,fast>`. `words` are the dtypes and strings in the angle brackets; empty
+    strings are left out. `name` replaces the name of `base`.
     """
     library = base.__module__.split(".")[2]
     parameter_text = ",".join(
@@ -88,9 +88,9 @@ def pieces_of(
 ) -> Iterator[tuple[int, Edges]]:
     """Yield a pair (tile, edges) for each tile that has elements of `placed`.
 
-    `operands` maps names of fields to tensors with the shape of `placed`. `edges` maps the same
-    names to the elements of each tensor at the positions of the tile's elements of `placed`. It
-    also contains `state`, which is the same for all tiles.
+    `operands` maps names of fields to tensors with the shape of `placed`. For each tile, `edges`
+    maps the same names to a part of each tensor: the elements at those positions that `placed` has
+    on this tile. `edges` also contains `state`, which is the same for all tiles.
     """
     flat_operands = {field: tensor.flatten() for field, tensor in operands.items()}
     for tile, intervals in tile_pieces(graph, placed):
@@ -112,8 +112,8 @@ def add_per_tile(
     """Add a vertex on each tile that has elements of `placed`, all vertices in one call.
 
     `operands` maps names of fields to tensors with the shape of `placed`. A vertex is connected to
-    the elements of each tensor at the positions of the tile's elements of `placed`. `state`
-    contains the fields that are the same for all vertices.
+    a part of each tensor: the elements at those positions that `placed` has on the vertex's tile.
+    `state` contains the fields that are the same for all vertices.
     """
     shares = TileShares(*graph.mapped_pieces(placed))
     columns = {field: shares.column(tensor.flatten()) for field, tensor in operands.items()}
@@ -128,7 +128,7 @@ class TileShares:
     attributes are arrays with an entry for each tile that has elements.
 
     - `tile`: the tiles, ascending.
-    - `first`: the beginning of the tile's first interval.
+    - `first`: the index at which the tile's first interval begins.
     - `pattern`: a number that is equal for tiles whose intervals differ only in `first`.
     """
 
@@ -174,7 +174,7 @@ class TileShares:
     def column(self, flat: Tensor) -> Column:
         """Return a `Column` that connects one vertex on each tile to elements of `flat`.
 
-        A `Column` contains the elements to which one field of each vertex is connected. Here, they
+        A `Column` contains the elements to which one field of each vertex is connected. Here, these
         are the elements in the intervals of the vertex's tile.
         """
         strides = flat.layout.strides
@@ -191,7 +191,7 @@ class TileShares:
         )
 
     def _listed(self, flat: Tensor) -> Column:
-        """Return the same as `column`, for a tensor whose elements have no constant stride.
+        """Do the work of `column` for a tensor whose elements have no constant stride.
 
         The `Column` then lists the position of each element.
         """

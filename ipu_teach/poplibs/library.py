@@ -9,13 +9,12 @@ The annotations in the signature decide what is checked before the body runs, in
 * each Tensor belongs to the graph and has the number of dimensions that its annotation allows
   (`Row`, `Matrix`, …);
 * each Tensor is mapped to tiles (except for `Loose`);
-* each argument annotated with an `advised` class is an instance of it.
+* each argument annotated with an `advised` class is an instance of this class.
 
 If the body raises a built-in exception, the error names the first argument that does not fit its
-annotation. During a call, `calling()` returns the function's name for checks and errors. If the
-function calls another library function, that function's name replaces it until the inner call
-returns. All arguments are checked before the call changes the graph, so a caught error leaves the
-graph unchanged.
+annotation. During a call, `calling()` returns the function's name for checks and errors. During an
+inner call of another library function, it returns the name of the inner function. All arguments are
+checked before the call changes the graph, so a caught error leaves the graph unchanged.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
-# The annotation of each parameter. Annotations have no type in common, hence Any.
+# Maps each parameter to its annotation. Annotations have no common type, hence Any.
 Hints = dict[str, Any]
-# The arguments of a call, by the names of the parameters. Their types are not checked yet.
+# Maps the parameters' names to the arguments of a call, whose types are not checked yet.
 Arguments = dict[str, Any]
 # `library` replaces the default `OWN` of a parameter `debug_context` by the function's name.
 OWN = "the function's name"
@@ -121,7 +120,7 @@ def refused(says: str, where: object = "", next_step: str = "") -> PoplibsError:
 
     Raise it: `raise refused("needs …", x, "give …")`. `says` continues the sentence after the
     function's name. It may also contain the lines that begin with `where:` and `next:`. `where` is
-    a tensor or text.
+    a tensor or a string.
     """
     return PoplibsError(
         f"{calling()}() {says}",
@@ -265,7 +264,7 @@ def _wants(hints: Hints) -> tuple[bool, list[str], dict[str, Wants], Arguments]:
     of the parameters that are flags. `tensors` maps the name of each parameter that is a checked
     tensor to its `Wants`. `classes` maps the name of each parameter whose argument must be an
     instance of a class to `(class, advice)`: these are the parameters annotated with an `advised`
-    class, and the names, which must be text.
+    class, and the parameters for names, which must be strings.
     """
     hints = {parameter: hint for parameter, hint in hints.items() if parameter != "return"}
     wants_of_tensors = {
@@ -318,7 +317,7 @@ def _check(
     Sequence. The arguments in `flags` must be flags. `tensors` and `advised_classes` map names of
     arguments to the requirements on tensors and on instances of classes.
 
-    :raises PoplibsError: if an argument does not meet them.
+    :raises PoplibsError: if an argument does not meet the requirements.
     :raises InvalidTileMappingError: if a tensor that must be mapped has unmapped elements.
     """
     has_graph = "graph" in arguments or hasattr(arguments.get("self"), "_graph")
@@ -366,7 +365,7 @@ def check_prog(prog: object) -> None:
 
 
 def check_name(name: object, argument: str = "debug_context") -> None:
-    """Raise `PoplibsError` unless `name` is text; `argument` is its name in the error."""
+    """Raise `PoplibsError` unless `name` is a string. The error calls it `argument`."""
     if not isinstance(name, str):
         raise as_given(name, argument, NAME)
 
@@ -403,7 +402,7 @@ def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
         _, piece_lengths, piece_tiles = pieces_by_tile(tensor, tile_map)
         num_unmapped = int(piece_lengths[piece_tiles == UNMAPPED].sum())
         raise InvalidTileMappingError(f"""{calling()}() was given {argument} with
-            {num_unmapped:,} of its {tensor.num_elements:,} elements on no tile.
+            {num_unmapped:,} of its {tensor.num_elements:,} elements not mapped to any tile.
             where: {tensor!r}
             next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph,
             tensor).""")
@@ -412,8 +411,8 @@ def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
 def check_same(kinds: str, a: object, b: object, where: str, advice: str) -> None:
     """Raise `PoplibsError` unless `a` and `b`, such as two dtypes or two shapes, are equal.
 
-    `kinds` says in the error what they are, in the plural, such as "shapes". `where` and `advice`
-    are the other two lines of the error.
+    `kinds` is the word for them in the error, in the plural, such as "shapes". `where` and `advice`
+    are the texts of the error's other two lines.
     """
     if a != b:
         raise refused(f"was given two {kinds} that differ: {a} and {b}.", where, advice)
@@ -462,8 +461,8 @@ def check_number(
 def check_sizes(target: object, minimum: int, **sizes: object) -> None:
     """Raise `PoplibsError` unless `target` is a Target and all `sizes` are valid.
 
-    A valid size is an integer of at least `minimum` and below 2**63. The keywords are the names of
-    the sizes in errors.
+    A valid size is an integer of at least `minimum` and below 2**63. The keywords are the names
+    that the errors use for the sizes.
     """
     if not isinstance(target, Target):
         raise as_given(target, "its target", "give graph.target.")

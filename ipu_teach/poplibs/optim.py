@@ -1,4 +1,4 @@
-"""Optimisers: each call appends one update of a parameter, by torch's formulas.
+"""Optimisers: each call appends one update of a parameter, with torch's formulas.
 
     state = optim.adam(graph, weights, slope, rate, prog)       # in the program of one step
     graph.create_host_read("first", state["first"])             # read the state like any tensor
@@ -59,7 +59,7 @@ Expression = Callable[..., ExprLike]
 class _Step:
     """One update of a parameter `w`, built from expressions of tensors.
 
-    `numbers` maps the names of numeric arguments to their values; the constructor checks them.
+    `numbers` maps the names of numeric arguments to their values, which the constructor checks.
     `state_names` are the names of the state's tensors. `restored` is the state from an earlier
     call, or None.
 
@@ -102,7 +102,7 @@ class _Step:
     def _check_state(self, state_names: tuple[str, ...]) -> None:
         """Raise `PoplibsError` unless the restored state is empty or has the names `state_names`.
 
-        Each of its values must be a tensor of the graph.
+        Each value of the restored state must be a tensor of the graph.
         """
         name_list = ", ".join(map(repr, state_names))
         if not isinstance(self.restored, dict):
@@ -259,10 +259,10 @@ def _update_means(
     *,
     scaled_square: bool,
 ) -> None:
-    """Append the updates of Adam's running means of the gradient and of its square.
+    """Append the updates of Adam's running means: of the gradient and of the squared gradient.
 
-    `decayed_gradient(gradient, parameter)` returns the gradient plus weight decay; the means are
-    those of its result. `beta1` and `beta2` are the decay rates of the two means. If
+    `decayed_gradient(gradient, parameter)` returns the gradient plus weight decay, and the means
+    are computed from this sum. `beta1` and `beta2` are the decay rates of the two means. If
     `scaled_square` is true, the square is computed as ((1 - beta2) g) g, and otherwise as (1 -
     beta2) (g g).
     """
@@ -300,7 +300,7 @@ def _moved_by_adam(eps: float, eps_hat: bool) -> Expression:
     The function's arguments are, in order:
 
     * the parameter;
-    * the running mean of the gradient, and that of its square;
+    * the running mean of the gradient, and the running mean of the squared gradient;
     * the step length;
     * the square root of the factor that corrects the second mean;
     * the factor by which decoupled weight decay multiplies the parameter.
@@ -380,7 +380,7 @@ def _adam(
 
 @variant(_adam, None)
 def adam() -> None:
-    """Append a step of Adam, which uses running means of the gradient and of its square.
+    """Append a step of Adam, with running means of the gradient and of the squared gradient.
 
     Both means are corrected, because they start at 0. The returned state contains the two means,
     "first" and "second", and the number of steps, "step", a FLOAT. As in torch.optim.Adam,

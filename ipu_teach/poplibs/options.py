@@ -3,9 +3,9 @@
     popops.reduce(graph, x, [0], prog, options={"accumType.interTile": "half"})
     popops.reduce(graph, x, [0], prog, options={"accum_type.inter_tile": "half"})    # the same
 
-Values are Python objects, or text as in PopLibs: "true", "0.5", "half". Unknown options and values
-raise an error. Some options of PopLibs select an implementation, and this kit has only one of them.
-Such options are checked but have no effect; their `Option.effect` is False.
+Values are Python objects, or strings as in PopLibs: "true", "0.5", "half". Unknown options and
+values raise an error. Some options of PopLibs select one of several implementations, of which this
+kit has only one. Such options are checked but have no effect; their `Option.effect` is False.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from ipu_teach.types import FLOAT, HALF, DType
 
 Options = Mapping[str, object]  # the options that a user passes
 Value = bool | float | str | type[DType] | None
-Settled = dict[str, Any]  # the value of each option; `Option.kind` determines its type
+# Maps each option to its value; `Option.kind` determines the value's type.
+Settled = dict[str, Any]
 _BOOLS: dict[str, Value] = {"true": True, "false": False}
 _DTYPES: dict[str, Value] = {"float": FLOAT, "half": HALF}
 
@@ -31,7 +32,7 @@ class Option:
     """An option of a library call.
 
     `kind` determines the permitted values. It is bool, or float for a number from `minimum` to
-    `maximum`, or FLOAT for the dtypes FLOAT and HALF, or a tuple of the permitted texts. `effect`
+    `maximum`, or FLOAT for the dtypes FLOAT and HALF, or a tuple of the permitted strings. `effect`
     is False if the option is accepted but changes nothing in this kit.
     """
 
@@ -49,7 +50,7 @@ class Option:
 
     @property
     def takes(self) -> str:
-        """A description of the permitted values for errors, such as "True or False"."""
+        """The description of the permitted values in error messages, such as "True or False"."""
         if self.kind is float:
             if self.maximum == float("inf"):
                 return f"a number of {self.minimum:g} or more"
@@ -59,7 +60,7 @@ class Option:
         return "True or False" if self.kind is bool else "FLOAT or HALF"
 
     def value(self, argument: object) -> Value:
-        """Return `argument` as a value of this option; texts such as "true" are converted.
+        """Return `argument` as a value of this option, converting strings such as "true".
 
         :raises InvalidOptionError: if the value is not permitted.
         """
@@ -82,7 +83,7 @@ class Option:
 
 
 def as_number(argument: object) -> float | None:
-    """Return `argument` as a float if it is a number or the text of a number, otherwise None."""
+    """Return `argument` as a float if it is a number or a string like "0.5", otherwise None."""
     if isinstance(argument, bool):
         return None
     try:
@@ -94,8 +95,8 @@ def as_number(argument: object) -> float | None:
 def settled(known: tuple[Option, ...], argument: object) -> Settled:
     """Return the values of all known options: a dict from the name in PopLibs to the value.
 
-    `argument` is the mapping that the user passed, or None. Options that it does not contain have
-    their default.
+    `argument` is the mapping that the user passed, or None. Options that the mapping does not
+    contain have their default values.
 
     :raises InvalidOptionError: if an option is unknown, or a value is not permitted.
     """

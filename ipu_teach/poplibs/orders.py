@@ -1,7 +1,7 @@
 """Suggest the right order of arguments when a call uses the order of another library.
 
-C++ libraries have other orders of operands, dtypes and parameters. If a call raises an error, this
-module assigns each argument to the first free parameter of its type. If that works for all
+C++ libraries take operands, dtypes and parameters in other orders. If a call raises an error, this
+module assigns each argument to the first free parameter whose type it fits. If that works for all
 arguments, the error shows the call in that order.
 """
 
@@ -21,9 +21,9 @@ from ipu_teach.graph.tensor import Tensor
 def in_order(
     name: str, signature: Signature, hints: Mapping[str, Hint], args: Sequence[object]
 ) -> str:
-    """Return the text of a call of the function `name`, with `args` in the order of its signature.
+    """Return source text that calls the function `name` with `args` in the signature's order.
 
-    The text is empty in three cases: `args` are in that order already, an argument fits no free
+    The text is empty in three cases: `args` are in this order already, an argument fits no free
     parameter, or a required parameter gets no argument.
     """
     parameters: list[Parameter] = list(signature.parameters.values())
@@ -37,8 +37,8 @@ def in_order(
             return ""
         free.remove(parameter_for_value)
         assigned[parameter_for_value.name] = value
-    # All parameters that accept tensors count as equal, so that a suggestion never only swaps two
-    # tensors.
+    # All parameters that accept tensors count as equal. So there is no suggestion that does nothing
+    # but swap two tensors.
     first_tensors = [value for value in args if isinstance(value, Tensor)][:1]
     kind_of_parameter = {
         parameter.name: "operand"
@@ -68,7 +68,7 @@ def in_order(
 def _in_words(name: str, value: object) -> str:
     """Return the text of an argument in a suggested call: its value if simple, otherwise `name`.
 
-    A value is simple if it is a dtype, a text or a number, or a list or dataclass of such values.
+    A value is simple if it is a dtype, a string or a number, or a list or dataclass of such values.
     `name` is the name of the parameter.
     """
     values = value if isinstance(value, (list, tuple)) else [value]

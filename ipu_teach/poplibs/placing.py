@@ -22,7 +22,8 @@ from ipu_teach.types import Array, DType, as_dtype
 
 T = TypeVar("T")
 _SEED = 0x9E3779B9
-NEAR = 8  # `_typical_strides` examines at most this many elements of each dimension of a view.
+# The maximum number of elements that `_typical_strides` examines in each dimension of a view.
+NEAR = 8
 _64_BITS = (1 << 64) - 1
 
 
@@ -38,12 +39,13 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
         raise PoplibsError(f"""balanced_partition() was given {shown(count)} items in
             {shown(parts)} parts.
             next:  give whole numbers: items of 0 or more, and parts from 1 to {MOST_TILES:,}.""")
-    count, parts = int(count), int(parts)  # The products would overflow in integers of numpy.
+    # Convert to Python's integers, because numpy's would overflow in the products below.
+    count, parts = int(count), int(parts)
     return [(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
 
 
 def dealt(parts: Sequence[T], tiles: int) -> list[tuple[int, T]]:
-    """Return a pair (tile, part) for each of `parts`, whose tiles are spread evenly over all tiles.
+    """Return a pair (tile, part) for each of `parts`, which are spread evenly over all tiles.
 
     `tiles` is the number of tiles, which are numbered from 0.
     """
@@ -51,7 +53,7 @@ def dealt(parts: Sequence[T], tiles: int) -> list[tuple[int, T]]:
 
 
 def sensible_parts(size: int, limit: int) -> Array:
-    """Return int[n], ascending: numbers of parts into which it is worth dividing `size` elements.
+    """Return int[n], ascending: the useful numbers of parts for a division of `size` elements.
 
     Each number is at most `limit`. A number is left out if a smaller number gives parts of the same
     largest size.
@@ -70,8 +72,8 @@ def split_regions(
 
     Return a list of intervals for each part. Groups of `grain_size` consecutive elements, counted
     over all regions, stay together, and the sizes of the parts differ by at most one group. Only
-    the last group may be incomplete. A part has at least the groups that `min_elements_per_part`
-    elements need, unless there are fewer in total.
+    the last group may be incomplete. A part has at least as many groups as `min_elements_per_part`
+    elements need, unless there are fewer groups in total.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
@@ -92,7 +94,7 @@ def split_regions(
             min_elements_per_part={shown(min_elements_per_part)}.
             next:  give a list of (begin, end) intervals, and whole numbers; grain_size and
             max_parts are 1 or more.""")
-    # Integers of numpy would overflow in the products below.
+    # Convert to Python's integers, because numpy's would overflow in the products below.
     regions = [(int(begin), int(end)) for begin, end in regions]
     grain_size, max_parts = int(grain_size), int(max_parts)
     min_elements_per_part = int(min_elements_per_part)
@@ -121,7 +123,7 @@ def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEE
     """Return a first tile from 0 to `num_tiles` - 1, chosen by a hash of the shape.
 
     Pass it to `map_tensor_linearly_with_offset` as the offset. Tensors of different shapes then
-    mostly begin on different tiles, instead of all on tile 0. The hash is that of PopLibs: a 64-bit
+    mostly begin on different tiles, instead of all on tile 0. PopLibs uses the same hash: a 64-bit
     MurmurHash step for each size (poputil/TileMapping.hpp).
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
@@ -143,8 +145,8 @@ def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tenso
 
     The first of these dimensions is `start_dim`. A dimension of size s with the factor f becomes
     two dimensions, s / f and f. The dimensions of size s / f come first, then those of size f. For
-    example, shape (4, 6, 4) with factors (1, 2) from dimension 0 becomes (4, 3, 1, 2, 4). So each
-    block of 1 x 2 rows of 4 elements is a slice of the view.
+    example, shape (4, 6, 4) with factors (1, 2) from dimension 0 becomes (4, 3, 1, 2, 4). In this
+    view, each block of 1 x 2 rows of 4 elements is a slice.
 
     :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or if a factor does
         not divide its dimension.
@@ -269,9 +271,9 @@ class TensorUseTracker:
         """Map every recorded element to a tile that uses it.
 
         Elements that are used by the same tiles are distributed over these tiles, in groups of
-        `grain_size` elements, of which only the last may be incomplete. A tile gets none of these
-        groups, or at least as many as `min_elements_per_tile` elements need, unless there are
-        fewer.
+        `grain_size` elements, of which only the last may be incomplete. A tile gets either none of
+        these groups, or at least as many groups as `min_elements_per_tile` elements need, unless
+        there are fewer groups in total.
 
         :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
         """

@@ -1,11 +1,11 @@
 """Random numbers and dropout, from the random number generators of the tiles.
 
-A function generates a random number for each element of a *reference* tensor, on the element's
+Each function generates a random number for every element of a *reference* tensor, on the element's
 tile. Every tile has a stream of random numbers for each of its six workers. A stream depends only
-on the `seed`, the `seed_modifier`, the tile and the worker. The tile's elements, in the order of
-the reference, are distributed over the workers in blocks. Equal seeds, modifiers and tile mappings
-therefore give equal numbers, in every run and on a machine of any size. The backward pass can thus
-generate the dropout mask of the forward pass again. Give each call in a program a different
+on the `seed`, the `seed_modifier`, the tile and the worker. The elements of a tile, in the order of
+the reference, are divided into one block per worker. The same seed, modifier and tile mapping
+therefore give the same numbers, in every run and on a machine of any size. The backward pass can
+thus generate the dropout mask of the forward pass again. Give each call in a program a different
 modifier.
 
 `seed` is a tensor of two UNSIGNED_INT, which a program may change between runs. If `seed` is None,
@@ -13,8 +13,8 @@ the workers continue their own streams, which begin with `set_seed`, `set_hw_see
 prng.seed. The module `types.generator` implements the generator.
 
 How PopLibs derives streams from a seed is not published (see docs/numbers.md), so the numbers are
-not those of a chip. Cycles are PopLibs' estimates (poprandCycleEstimators.cpp), plus the cycles of
-setting the seed.
+not those of a chip. The cycles are PopLibs' estimates (poprandCycleEstimators.cpp), plus the cycles
+to set the seed.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dtype, generator
 
-# The logarithm (base 10) of the probability that all attempts to generate a truncated normal number
-# are out of bounds.
+# The base-10 logarithm of the maximum probability that all attempts to generate a truncated normal
+# number are out of bounds.
 FAILURES = -4.0
 
 
 class _Stream(RegisterVertex):
-    """The base class of vertices that use streams of random numbers, one stream per worker.
+    """The base class of vertices in which each worker uses its own stream of random numbers.
 
     `seed`, `modifier` and `tile` determine the streams. If `seed` has no elements, the workers
     continue their own streams.
@@ -97,12 +97,12 @@ class _Draw(_Stream):
     """The base class of vertices that write random numbers to `out`."""
 
     out: Output[Vector[HALF]]
-    # A function of n. It returns the cycles in which a tile generates n numbers, without seeding.
+    # A function that returns the cycles in which a tile generates n numbers, without seeding.
     drawing: ClassVar[Callable[..., Size]]
 
     @property
     def each(self) -> int:
-        """The number of random numbers per worker: its share of `out`, rounded up."""
+        """The number of random numbers per worker: elements of `out` / workers, rounded up."""
         workers: int = self.registers.generators.shape[-2]
         return -(-int(self.out.shape[-1]) // workers)
 
@@ -150,8 +150,8 @@ class LogUniform(_Draw):
     def drawing(self, n: int, dtype: type[DType], target: Target) -> Size:
         """Return the cycles in which a tile generates `n` numbers.
 
-        They are the cycles of PopLibs' vertex Uniform, and of an exponential of each number in
-        FLOAT.
+        They are the cycles of PopLibs' vertex Uniform, plus those of an exponential in FLOAT for
+        each number.
         """
         power = vertices.unary_op_1d("EXPONENT", n, FLOAT, target, in_place=True)
         return vertices.uniform(n, FLOAT, target) + power
@@ -211,8 +211,8 @@ class TruncatedNormal(_Draw):
                 standardised,
                 generator.normal(streams, numbers_per_worker),
             )
-        # If a number is still out of bounds after all draws, the sum of two uniform numbers
-        # replaces it. This sum has a triangular distribution within the bounds.
+        # If a number is still out of bounds after all attempts, it is replaced by the sum of two
+        # uniformly distributed numbers, which has a triangular distribution within the bounds.
         uniform_numbers = generator.uniform(streams, 2 * numbers_per_worker, -alpha / 2, alpha / 2)
         standardised = np.where(
             np.absolute(standardised) <= alpha,
@@ -228,7 +228,7 @@ class TruncatedNormal(_Draw):
 
 
 class Bernoulli(_Draw):
-    """Set each element of `out` to 1 with the probability `probability`, and otherwise to 0."""
+    """Set each element of `out` to 1 with probability `probability`, and otherwise to 0."""
 
     probability: FLOAT
 
@@ -241,7 +241,7 @@ class Bernoulli(_Draw):
 
 
 class Dropout(_Draw):
-    """Set each element of `out` to x * scale with the probability `keep`, and otherwise to 0."""
+    """Set each element of `out` to x * scale with probability `keep`, and otherwise to 0."""
 
     x: Input[Vector[HALF]]
     keep: FLOAT
@@ -259,10 +259,10 @@ class Dropout(_Draw):
 
 
 def _draws(alpha: float) -> int:
-    """Return how many normally distributed numbers the vertex tries for each truncated one.
+    """Return the number of attempts to generate each truncated normal number.
 
-    After that many tries, the probability that all numbers were more than `alpha` standard
-    deviations from the mean is at most 1 in 10,000.
+    An attempt fails if the number is more than `alpha` standard deviations from the mean. The
+    probability that all attempts fail is at most 1 in 10,000.
     """
     outside = erfc(alpha / sqrt(2))
     return max(1, ceil(FAILURES / log10(outside))) if outside < 1 else 1
@@ -285,7 +285,7 @@ def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: int)
 
 
 class _Call:
-    """The arguments that all functions for random numbers have in common.
+    """The arguments that are common to all functions for random numbers.
 
     :raises PoplibsError: if the seed or its modifier is invalid.
     :raises TensorCreationError: if a number is out of range of its dtype.
@@ -320,8 +320,9 @@ class _Call:
         """Add a vertex on each tile of the reference; return the tensor of random numbers.
 
         `base` is the class of the vertices. The result has the dtype `dtype`, and the shape and
-        tile mapping of the reference. `constants` are class attributes of the codelet. `x` is an
-        operand with the shape of the reference. `state` contains the values of the other fields.
+        tile mapping of the reference. `constants` contains class attributes of the codelet. `x` is
+        an optional operand with the shape of the reference. `state` contains the values of the
+        other fields.
         """
         graph = self.graph
         name = self.name
@@ -462,8 +463,8 @@ def truncated_normal(
     """Return normally distributed numbers within `alpha` standard deviations of the mean.
 
     The other parameters are those of `normal`. `alpha` is from 0.1 to 5.8. Numbers outside the
-    bounds are generated again, until at most 1 in 10,000 is outside. The remaining numbers are
-    replaced by numbers with a triangular distribution.
+    bounds are generated again, so many times that at most 1 in 10,000 is expected to remain
+    outside. These are replaced by numbers with a triangular distribution within the bounds.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
@@ -486,7 +487,7 @@ def bernoulli(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return a tensor whose elements are 1 with the probability `prob`, and otherwise 0.
+    """Return a tensor whose elements are 1 with probability `prob`, and otherwise 0.
 
     `out_type` is FLOAT, HALF or INT. The probability is rounded to a multiple of 1 / 65,536. The
     result has the shape and tile mapping of `reference`.
@@ -513,11 +514,11 @@ def dropout(
 ) -> Tensor:
     """Return x with each element multiplied by `scale`, or replaced by 0.
 
-    An element is kept with the probability `keep_probability`, rounded to a multiple of 1 / 65,536.
+    An element is kept with probability `keep_probability`, rounded to a multiple of 1 / 65,536.
     With a `scale` of 1 / keep_probability, the mean of the elements is preserved. x and the result
-    are FLOAT or HALF. `reference` has the shape of x, and its tile mapping is that of the result.
-    The mask depends only on the seed, the modifier, the probability and the tile mapping of
-    `reference`, so the backward pass can generate the same mask again.
+    are FLOAT or HALF. `reference` has the shape of x, and the result has the tile mapping of
+    `reference`. The mask depends only on the seed, the modifier, the probability and the tile
+    mapping of `reference`, so the backward pass can generate the same mask again.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
@@ -545,11 +546,11 @@ def shaped_dropout(
     """Return x times a random mask of the shape of `reference`, which is broadcast to x.
 
     For example, a mask [rows, 1] multiplies whole rows of x by `scale`, or replaces them by 0. Each
-    element of the mask keeps its elements of x with the probability `keep_probability`, rounded to
-    a multiple of 1 / 65,536. x and the result are FLOAT or HALF, and the result has the tile
-    mapping of x. The mask depends only on the seed, the modifier, the probability and the tile
-    mapping of `reference`. As in PopLibs, there are two compute sets, for the mask and for the
-    product.
+    element of the mask keeps the elements of x that it multiplies with probability
+    `keep_probability`, rounded to a multiple of 1 / 65,536. x and the result are FLOAT or HALF, and
+    the result has the tile mapping of x. The mask depends only on the seed, the modifier, the
+    probability and the tile mapping of `reference`. As in PopLibs, there are two compute sets, for
+    the mask and for the product.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
@@ -592,7 +593,7 @@ def _finite(
 ) -> float:
     """Return `value` as a float; `argument` is its name in the error.
 
-    :raises PoplibsError: if it is not finite, or not from `minimum` to `maximum`.
+    :raises PoplibsError: if the value is not finite, or not from `minimum` to `maximum`.
     :raises TensorCreationError: if a number is out of range of its dtype.
     """
     number = float(check_number(argument, value, FLOAT))

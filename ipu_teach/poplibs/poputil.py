@@ -1,4 +1,4 @@
-"""Helpers for building graphs: mapping tensors to tiles, broadcasting, and dividing work.
+"""Helpers for building graphs: mapping tensors to tiles, broadcasting, and dividing elements.
 
 In this module, a *linear* tile mapping distributes the elements of a tensor over the tiles in order
 and as evenly as possible. An interval (begin, end) of elements does not include `end`.
@@ -89,9 +89,9 @@ def calc_linear_tile_mapping(
     The result contains, for each tile, a list of intervals (begin, end). Elements keep their order.
     Groups of `grain_size` elements stay on one tile; by default, a group is one vector of the data
     path, such as 2 FLOAT or 4 HALF. As few tiles as possible are used, and the elements are
-    distributed over them as evenly as possible. The limit of a tile is `min_elements_per_tile`
-    elements (default: 128 bytes), or an even share of all tiles if that is more. Small tensors
-    therefore use fewer tiles.
+    distributed over them as evenly as possible. A tile gets at most `min_elements_per_tile`
+    elements (default: 128 bytes) or, if that is more, the number of elements per tile when all
+    tiles are used. Small tensors therefore use fewer tiles.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
@@ -210,9 +210,9 @@ def expand_to_match_ranks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 def get_tile_imbalance(
     graph: Graph, tensor: Loose, min_elements_per_tile: int = 0, grain_size: int = 0
 ) -> int:
-    """Return how many more elements the fullest tile has than in a balanced mapping, at least 0.
+    """Return the number of elements by which the fullest tile exceeds a balanced mapping, or 0.
 
-    In a balanced mapping, each tile has an equal share of the elements, rounded up to a multiple of
+    In a balanced mapping, each tile has the same number of elements, rounded up to a multiple of
     `grain_size`, or `min_elements_per_tile` elements if that is more.
     """
     check_sizes(graph.target, 0, min_elements_per_tile=min_elements_per_tile, grain_size=grain_size)
@@ -259,7 +259,8 @@ def clone_n(
 ) -> Tensor:
     """Return a tensor [n, *shape] that consists of `n` new variables like `tensor`.
 
-    Each variable has the shape and tile mapping of `tensor`, and its dtype unless `dtype` is given.
+    Each variable has the shape and tile mapping of `tensor`, and its dtype is `dtype` or, if that
+    is None, the dtype of `tensor`.
 
     :raises PoplibsError: if `n` is not an integer from 1 to 1,000,000.
     """
@@ -313,7 +314,7 @@ def copy_to_ipu(
 def dim_is_split_over_tiles(graph: Graph, tensor: Tensor, dim: int) -> bool:
     """Return whether elements that differ only in their index in `dim` are on different tiles.
 
-    A single pair of such elements is enough.
+    The result is true if there is at least one pair of such elements.
     """
     return _split(graph, tensor, dim, 1)
 
@@ -322,7 +323,7 @@ def dim_is_split_over_tiles(graph: Graph, tensor: Tensor, dim: int) -> bool:
 def dim_is_split_over_ipus(graph: Graph, tensor: Tensor, dim: int) -> bool:
     """Return whether elements that differ only in their index in `dim` are on different IPUs.
 
-    A single pair of such elements is enough.
+    The result is true if there is at least one pair of such elements.
     """
     return _split(graph, tensor, dim, graph.target.tiles_per_ipu)
 
@@ -346,10 +347,10 @@ def split_regions_between_workers(
 ) -> list[list[tuple[int, int]]]:
     """Distribute intervals (begin, end), in order, over the worker threads of a tile.
 
-    Return a list of intervals for each worker that gets elements. Groups of `grain_size`
-    consecutive elements, counted over all regions, stay together, and the workers get nearly equal
-    numbers of groups. A worker gets at least the groups that `min_elements_per_worker` elements
-    need, unless there are fewer in total.
+    Return a list of intervals for each worker that gets elements. The elements of all regions, in
+    order, are divided into groups of `grain_size` elements; a group is never divided, and the
+    workers get nearly equal numbers of groups. A worker gets at least as many groups as
+    `min_elements_per_worker` elements need, unless there are fewer groups in total.
     """
     check_sizes(target, 0)
     return split_regions(regions, grain_size, target.num_worker_contexts, min_elements_per_worker)
@@ -367,8 +368,8 @@ def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = N
 def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
     """Return a new variable like `tensor`, without checking the arguments.
 
-    The variable has the shape, the tile mapping and the order of elements in memory of `tensor`.
-    Its dtype is that of `tensor` unless `dtype` is given.
+    The variable has the shape, the tile mapping and the memory order of `tensor`. Its dtype is that
+    of `tensor` unless `dtype` is given.
     """
     memory_order = in_memory_order(tensor)
     original = tensor.dim_shuffle(memory_order)
@@ -394,7 +395,8 @@ def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
 def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> list[Tensor]:
     """Return a view of each tensor in `flats` that concatenates the intervals `pieces`.
 
-    The layout of a view is cached. Intervals that are only shifted use the same layout.
+    The layout of a view is cached. Lists of intervals that differ only by a shift use the same
+    layout.
     """
     first_begin = pieces[0][0]
     if len(pieces) == 1:
@@ -422,7 +424,7 @@ def template_vertex(name: str, *dtypes: type[DType]) -> str:
     `template_vertex("Scale", FLOAT)` is a name for `graph.add_vertex` after
     `graph.add_codelets(Scale)`.
 
-    :raises PoplibsError: if `name` is not text, or there are no `dtypes`.
+    :raises PoplibsError: if `name` is not a string, or there are no `dtypes`.
     :raises PoplarTypeError: if one of the `dtypes` is not a dtype.
     """
     if not isinstance(name, str) or not dtypes:

@@ -1,10 +1,11 @@
 """Unit scaling: factors that keep weights, activations and gradients at standard deviation 1.
 
-If all operands have a standard deviation of 1, a product that sums k terms has a standard deviation
-of sqrt(k), and a factor of 1 / sqrt(k) restores 1. The forward and the backward pass need separate
-factors, because they sum over different dimensions. From the first step on, HALF and 8-bit values
-then stay in the middle of their range, without loss scaling. Source: Blake, Orr and Luschi, "Unit
-Scaling: Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
+If all operands have a standard deviation of 1, a matrix product whose elements are sums of k terms
+has a standard deviation of sqrt(k), and a factor of 1 / sqrt(k) restores the standard deviation to
+1. The forward and the backward pass need separate factors, because they sum over different
+dimensions. With these factors, HALF and 8-bit values are in the middle of their range from the
+first training step on, without loss scaling. Source: Blake, Orr and Luschi, "Unit Scaling:
+Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _POINTS = 240_001
 class LinearScales:
     """The scaling factors of the three matrix products of a linear layer.
 
-    `output` is the factor for inputs times weights, `input_gradient` for the output gradient times
-    the transposed weights, and `weight_gradient` for the transposed inputs times the output
+    `output` is the factor for the product inputs x weights, `input_gradient` the factor for output
+    gradient x transposed weights, and `weight_gradient` the factor for transposed inputs x output
     gradient.
     """
 
@@ -58,10 +59,10 @@ def linear_scales(
 ) -> LinearScales:
     """Return the scaling factors of a linear layer with inputs [batch, fan_in].
 
-    The weights are [fan_in, fan_out]. The factors are right for operands with a standard deviation
-    of 1. If `constrained` is true, the output and the input gradient have the same factor, the
-    geometric mean of their two factors. Use it if the gradient must be exact, and not only exact up
-    to a factor.
+    The weights are [fan_in, fan_out]. The factors are correct for operands with a standard
+    deviation of 1. If `constrained` is true, the output and the input gradient have the same
+    factor, the geometric mean of their two factors. Set `constrained` if the gradient must be
+    exact, because with different factors it is exact only up to a factor.
 
     :raises PoplibsError: if a size is below 1.
     """

@@ -1,8 +1,8 @@
 """Reports: the record of a run as data, with queries on it. Nothing here runs a program.
 
-Compared with `tiny`, which returns values, a report has the modelled cycles and bytes of every
-superstep that an engine ran, by tile and by codelet. It computes them from the compiled program and
-a log of step numbers.
+Whereas `tiny` returns values, a report contains the modelled cycles and bytes of every superstep
+that an engine ran, by tile and by codelet. The report computes these numbers from the compiled
+program and a log of step numbers.
 
 The package contains:
 
@@ -10,7 +10,7 @@ The package contains:
 - `print_profile_summary`, a summary as text with Poplar's labels;
 - `compare`, the differences between two reports;
 - `HostTrace`, `tracepoint` and `counter`, for the timeline of the host;
-- files that give the same answers, and traces for Chrome and Perfetto.
+- report files, which can be opened as a `Report` again, and traces for Chrome and Perfetto.
 
 These terms occur in many docstrings of the package:
 

@@ -1,8 +1,8 @@
 """Lightweight profiling: the blocks of a program on the timeline of one tile.
 
-A `Block` program marks a part of a program. In addition, programs whose names match a filter count
-as blocks. The times of blocks are computed from the steps in a report. So, unlike on a chip,
-marking blocks costs no cycles, and no profiling buffer can overflow.
+A `Block` program marks a part of a program as a block. Other programs also count as blocks if their
+names match a filter. The times of blocks are computed afterwards from the steps in a report. So,
+unlike on a chip, marking blocks costs no cycles, and no profiling buffer can overflow.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ BLOCK = "Block"
 class BlockRun:
     """One execution of a block on one tile.
 
-    `cycles_from` and `cycles_to` are its beginning and its end, in modelled cycles since the first
-    step of the report began. `program` has the block's `name` and `type`. `blocks` are the
-    executions directly inside this one, and `depth` is the number of blocks around it.
+    The execution begins at `cycles_from` and ends at `cycles_to`, in modelled cycles since the
+    beginning of the first step in the report. `program` has the block's `name` and `type`. `blocks`
+    are the executions of blocks directly inside this block, and `depth` is the number of blocks
+    around it.
     """
 
     COLUMNS: ClassVar = ("name", "type", "depth", "cycles_from", "cycles_to", "cycles", "tile")
@@ -87,7 +88,8 @@ def blocks(
 
     timeline = _Timeline(report, int(tile_number))
     spans = Walk(report, keep=is_marked).spans
-    # If a block ends where an incomplete log ends, its end is unknown, because the block may go on.
+    # If a block seems to end exactly where an incomplete log ends, its true end is unknown, because
+    # the block may go on.
     spans = [span for span in spans if span.last != timeline.cut]
     runs = list[BlockRun]()
     runs_inside = defaultdict[Span, list[BlockRun]](list)
@@ -111,7 +113,7 @@ def blocks(
 class _Timeline:
     """The cycle at which one tile finishes its work in each step of a run.
 
-    `cut` is the number of steps in the log if the log does not have all steps, or else -1.
+    `cut` is the number of steps in the log if the log is incomplete, and -1 if it is complete.
     """
 
     def __init__(self, report: Report, tile: int) -> None:
@@ -129,7 +131,7 @@ class _Timeline:
         """Return `(first_cycle, last_cycle)`: when the tile begins and ends its work in `span`.
 
         The work begins when the tile has finished the step before the span. At the beginning of a
-        run, it begins on all tiles at the same time.
+        run, the work begins on all tiles at the same time.
         """
         first_cycle = (
             self._starts[span.first] if span.first in self._begins else self._ends[span.first - 1]
@@ -140,7 +142,7 @@ class _Timeline:
 def _done(phases: tuple[Phase, ...], tile: int) -> float:
     """Return when a tile finishes its work in a step, in cycles after the beginning of the step.
 
-    The tile is finished when its work in the last phase that it takes part in is done.
+    The tile finishes when it has done its work in the last phase in which it takes part.
     """
     phase_start = end_cycle = 0.0
     for phase in phases:

@@ -16,7 +16,7 @@ from ipu_teach.saving.archive import write_whole
 
 A_FILE = "a file that Report.save wrote"
 SHOWN = {name.lower(): name for name in TABLES}
-JOBS = {  # The descriptions of the subcommands. The key "" stands for `ipu-teach report FILE`.
+JOBS = {  # The descriptions of the subcommands. The key "" is for `ipu-teach report FILE`.
     "": "Print a saved report. `compare` prints what changed between two reports, and `trace` "
     "writes a file for Perfetto; compare --help and trace --help explain their options.",
     "compare": "Print what changed between two saved reports, the largest effects first.",
@@ -33,8 +33,8 @@ USAGE = """{0} FILE [--sections NAME [NAME ...]] [--steps] [--variables]
 def main(arguments: Sequence[str]) -> int:
     """Run the command `ipu-teach report` and return its exit status.
 
-    `arguments` are the words after `report`: FILE, `compare BEFORE AFTER` or `trace FILE`, with
-    options.
+    `arguments` are the command-line words after `report`: FILE, `compare BEFORE AFTER` or
+    `trace FILE`, with options.
 
     :raises ReportLoadError: if a file cannot be read.
     :raises InvalidOptionError: if a tile or a section does not exist.

@@ -1,8 +1,8 @@
 """The differences between two reports.
 
 Variables, steps, memory categories and codelets are matched by name. The costs of steps with equal
-names are added up. The largest differences come first. If an item is in only one report, it counts
-as 0 in the other.
+names are added up. The largest differences come first. If a variable, step or other item is in only
+one report, its value in the other report is 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
 
-MOST_LINES = 12  # The text shows at most this many changes of each aspect.
+MOST_LINES = 12  # The maximum number of changes that the text shows for each aspect.
 ASPECTS = (
     "total",
     "machine",
@@ -38,8 +38,8 @@ class Change:
     """One difference between two reports.
 
     `aspect` is one of `ASPECTS`, and `name` is the variable, step or other item that differs.
-    `share` is the absolute change divided by the larger of the two reports' totals. For a setting
-    of the machine, it is 1.
+    `share` is the absolute change divided by the larger of the two reports' totals, or 1 for a
+    setting of the machine.
     """
 
     COLUMNS: ClassVar = ("aspect", "name", "before", "after", "change", "share", "note")
@@ -60,7 +60,7 @@ class Change:
 class Comparison:
     """The differences between two reports, which can be shown as text, as a table and as HTML.
 
-    `compare` returns this object. Its truth value is True if there are any differences.
+    `compare` returns such an object. The object is true if there are any differences.
     """
 
     def __init__(self, before: Report, after: Report, changes: Table[Change]) -> None:
@@ -90,10 +90,10 @@ class Comparison:
 
     @property
     def largest(self) -> Change | None:
-        """The largest change of cycles, or else of variables, or else of memory.
+        """The largest change of cycles, if any; otherwise of variables; otherwise of memory.
 
-        The result is None if none of these changed. Changed settings of the machine are causes, not
-        effects, so they are not included.
+        The result is None if nothing changed in these three aspects. Changed settings of the
+        machine are left out, because they are causes, not effects.
         """
         for aspect in ("cycles", "variables", "memory"):
             if changes := self.of(aspect):
@@ -215,7 +215,7 @@ def _measured(
 def _steps(
     cost_of: Callable[[Report, int], float],
 ) -> Callable[[str, Report, Report], list[Change]]:
-    """Return a function that lists the changes of a cost of the steps, summed by step name.
+    """Return a function that lists how a cost of the steps changed, summed by step name.
 
     `cost_of(report, step_number)` is the cost of one execution of a compiled step.
     """
@@ -262,7 +262,7 @@ def _machine(aspect: str, before: Report, after: Report) -> list[Change]:
 
 
 def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
-    """Return the changes of variables, in bytes, dtype, shape, tiles, liveness or tile mapping."""
+    """Return the variables that differ in bytes, dtype, shape, tiles, liveness or tile mapping."""
     bytes_by_name = [report.memory.by_variable() for report in (before, after)]
     variables = [{v.name: v for v in report.variables} for report in (before, after)]
     mappings = [_places(report) for report in (before, after)]
@@ -291,7 +291,7 @@ def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
 
 
 def _places(report: Report) -> dict[str, bytes]:
-    """Return the tile mapping of each variable as bytes, by variable name.
+    """Return a dict that maps each variable name to the tile mapping of the variable, as bytes.
 
     Two mappings are equal if their bytes are equal.
     """
@@ -308,7 +308,7 @@ def _places(report: Report) -> dict[str, bytes]:
 
 
 def _nodes(report: Report) -> dict[str, float]:
-    """Return the number of program nodes of each kind and name."""
+    """Count the program nodes of each kind and name."""
     nodes = (node for program in report.profile.programs for _, node in program.walk())
     return dict(Counter(f"{node.kind} {node.name}".strip() for node in nodes))
 

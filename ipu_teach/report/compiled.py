@@ -40,7 +40,7 @@ from ipu_teach.types import Array
 class CompiledProfile(Profile):
     """A profile that computes its answers from the cost model `cost` of a compiled program.
 
-    `looped` has the codelets that ran vertex by vertex because of `vertex_loop=True`, with the
+    `looped` maps each codelet that ran vertex by vertex because of `vertex_loop=True` to the
     reason.
     """
 
@@ -267,18 +267,18 @@ def _node(node: p.Node) -> facts.ProgramNode:
 
 
 def runs_of(tiles: Array) -> tuple[tuple[int, int], ...]:
-    """Return ascending numbers as groups of consecutive numbers: (first number, length) pairs."""
+    """Group ascending numbers into runs of consecutive numbers: (first number, length) pairs."""
     starts = np.flatnonzero(np.append(True, np.diff(tiles) > 1)[: len(tiles)])
     lengths = np.diff(np.append(starts, len(tiles)))
     return tuple(zip(tiles[starts].tolist(), lengths.tolist(), strict=True))
 
 
 def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
-    """Return ("Class.method", source text) for each method of a vertex class, also inherited ones.
+    """Return ("Class.method", source text) for each method of a vertex class, own or inherited.
 
-    Methods of `Vertex` itself, special methods, and methods without source text are left out. If
-    the class belongs to a library, its source text is not the learner's. Then the result has only
-    one pair: the name of the class and the first sentence of its docstring.
+    Methods of `Vertex` itself, special methods, and methods without source text are left out. The
+    source text of a library class is not the learner's, so for such a class the result is a single
+    pair: the name of the class and the first sentence of its docstring.
     """
     defining_class = next(
         c for c in codelet.__mro__ if not c.__module__.startswith("ipu_teach.graph")
@@ -301,6 +301,6 @@ def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
                 try:
                     text = dedent(inspect.getsource(attribute)).rstrip()
                 except (OSError, TypeError, IndentationError):
-                    continue  # The source is not available, for example if `exec` ran it.
+                    continue  # Code that `exec` ran has no source text.
                 texts[method_name] = (f"{owner.__name__}.{method_name}", text)
     return tuple(texts.values())

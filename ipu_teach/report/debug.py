@@ -1,7 +1,7 @@
 """The names of a program as a tree: `layer1/mul/reduce` is `reduce` inside `mul` inside `layer1`.
 
 The tree contains the names of compute sets, of operations that copy, and of variables. The cycles
-and bytes of a node include those of all nodes below it.
+and bytes of a node include the cycles and bytes of all nodes below it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 class DebugNode:
     """One name in the tree of names, with the names directly inside it in `children`.
 
-    - `path` is the full name, such as "layer1/mul", and `depth` is the number of names around this
-      one.
-    - `steps` has the numbers of the compiled steps with exactly this path, and `variables` the
-      names of the variables with exactly this path.
+    - `path` is the full name, such as "layer1/mul". `depth` is the number of names before the last
+      one in the path: 1 for "layer1/mul".
+    - `steps` are the numbers of the compiled steps whose path is exactly this one, and `variables`
+      are the names of the variables with exactly this path.
     - `cycles` are modelled cycles of the entire run, and `bytes` is the size of variables. Both
-      include those of the names inside this one.
+      include the cycles and bytes of all names inside this one.
     """
 
     COLUMNS: ClassVar = ("path", "depth", "steps", "cycles", "bytes")

@@ -1,8 +1,8 @@
 """The executions of a run, grouped by the leaves of the programs.
 
 A leaf is a program node that executes a compiled step. If the cycles of a leaf depend on data, the
-profile has several compiled steps for it: one for each different measurement. This module adds up
-their executions.
+profile has one compiled step for each different measurement of the leaf. This module adds up the
+executions of these compiled steps.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Executions:
     """All executions of one compiled step, over all leaves of the programs that execute it.
 
-    `step` is the number of the compiled step. `times` maps numbers of compiled steps to the number
-    of their executions. If the cycles of the step depend on data, `times` has several entries, one
-    for each different measurement.
+    `step` is the number of the compiled step. `times` maps this number to the number of executions.
+    If the cycles of the step depend on data, each different measurement has its own compiled step,
+    so `times` has an entry for each measurement.
     """
 
     step: int
@@ -29,17 +29,17 @@ class Executions:
 
     @property
     def count(self) -> int:
-        """The number of executions in `times`, added up."""
+        """The total number of executions: the sum of the values in `times`."""
         return sum(self.times.values())
 
     def total(self, amount: Callable[[int], float]) -> float:
-        """Return the sum of `amount(number of the compiled step)` over all executions."""
+        """Return the sum of `amount(n)` over all executions; `n` is the compiled step's number."""
         return sum(times * amount(number) for number, times in self.times.items())
 
     def longest(self, amount: Callable[[int], float]) -> int:
-        """Return the number of the compiled step for which the sum of `amount` is largest.
+        """Return the number of the compiled step in `times` for which `amount` is largest in total.
 
-        The sum is over all executions of that compiled step.
+        The total is `amount(number)` times the number of executions of that compiled step.
         """
         return max(self.times, key=lambda number: self.times[number] * amount(number))
 

@@ -71,10 +71,10 @@ def deserialize(cls: type[Report], data: bytes) -> Report:
 def sample(cls: type[Report], name: str = "products") -> Report:
     """Return one of the sample reports that come with the kit.
 
-    `name` is "products", "spread" (the same product with each row divided between two vertices) or
-    "too_large" (a program that does not fit).
+    `name` is "products", "spread" (the same product, but with each row divided between two
+    vertices) or "too_large" (a program that does not fit).
 
-    :raises InvalidOptionError: if there is no sample of that name.
+    :raises InvalidOptionError: if there is no sample report with this name.
     """
     folder = resources.files("ipu_teach.report").joinpath("samples")
     known = sorted(file.name.removesuffix(".ipureport") for file in folder.iterdir())

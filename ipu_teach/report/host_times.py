@@ -5,9 +5,9 @@
     counter("loss").add(loss)
 
 As in PopVision's System Analyser, a process has one timeline. `report.host` is the part of the
-timeline since the engine of the report was created. Its times are measured, not modelled. They
-differ from run to run, so no digest and no report page includes them. Perfetto can show the
-timeline: `trace_file.chrome_trace(report, host=True)` writes a file for it.
+timeline since the engine of the report was created. The times on a timeline are measured, not
+modelled. They differ from run to run, so no digest and no report page includes them. Perfetto can
+show the timeline: `trace_file.chrome_trace(report, host=True)` writes a file for it.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, HostTrace, Noted,
 
 __all__ = ["ENGINE", "STREAMS", "TIMELINE", "USER", "Counter", "Timeline", "counter", "tracepoint"]
 
-# The number of events that each channel keeps, and the number of values that the timeline keeps.
+# The maximum number of events in each channel, and the maximum number of counter values.
 MOST_EVENTS = 100_000
 
 
 class Timeline:
     """The times of events on the host, and the values of counters, recorded by this process.
 
-    Recording only appends to a list, so it hardly delays a run. Each channel (a group of events,
-    such as stream copies) keeps only its own newest events. So a million stream copies displace
-    older stream copies, but no other events.
+    Recording only appends to a list, so it hardly delays a run. The events are divided into
+    channels, such as stream copies, and each channel keeps only its newest events. So a million
+    stream copies displace older stream copies, but no events of other channels.
     """
 
     def __init__(self, most: int = MOST_EVENTS) -> None:
@@ -57,12 +57,13 @@ class Timeline:
     def add_value(self, name: str, unit: str, value: float, series: str = "") -> None:
         """Add the current value of a counter.
 
-        `name` is the name of its graph, and `series` is that of its line in the graph.
+        `name` is the title of the graph that shows the counter, and `series` is the name of the
+        counter's line in this graph.
         """
         self._values.append((name, unit, time.perf_counter_ns(), value, series))
 
     def snapshot(self, since: int) -> HostTrace:
-        """Return the events that ended after the time `since`, and the later values of counters.
+        """Return the events that ended after the time `since`, and the counter values after it.
 
         `since` is in nanoseconds, as `time.perf_counter_ns` returns it. `HostTrace` sorts the
         events when they are first read.
@@ -80,8 +81,8 @@ class Timeline:
 
 def _newer(events: deque[Noted], since: int) -> list[Noted]:
     """Return the events that ended after the time `since`, from the newest to the oldest."""
-    # The events of a channel are ordered by their ends. So only the new events are read: a long
-    # session has many more old ones.
+    # The events of a channel are ordered by their ends. So reading backwards can stop at the first
+    # old event, which saves time in a long session with many old events.
     try:
         return list(takewhile(lambda event: event[3] > since, reversed(events)))
     except RuntimeError:  # Another thread added an event meanwhile.
@@ -95,9 +96,9 @@ TIMELINE = Timeline()
 def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
     """Record a `with` block, or each call of a decorated function, as an event of the host.
 
-    `label` is the name of the event, and `channel` the group of events that it belongs to.
+    `label` is the name of the event, and `channel` is the group of events to which it belongs.
 
-    :raises InvalidOptionError: if an argument is not text.
+    :raises InvalidOptionError: if an argument is not a string.
     """
     for argument in (label, channel):
         if not isinstance(argument, str):
@@ -142,7 +143,7 @@ class Counter:
 def counter(name: str, unit: str = "", series: str = "") -> Counter:
     """Return a counter, whose method `add` records values on the host's timeline.
 
-    `name` is the name of the graph that shows the values, and `unit` is their unit. If a graph has
-    several lines, `series` is the name of the line.
+    `name` is the name of the graph that shows the values, and `unit` is the unit of the values. If
+    a graph has several lines, `series` is the name of the line.
     """
     return Counter(name, unit, series)

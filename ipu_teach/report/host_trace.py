@@ -16,8 +16,8 @@ from ipu_teach.saving.schema import keyed, many, real, row, since, whole
 ENGINE, STREAMS, USER = "engine", "streams", "user"
 PREFETCH, COPY = "prefetch()", "StreamCopy"
 TO_DEVICE, TO_HOST = "host to device", "device to host"
-LONGEST = 1e12  # The longest time that a file may contain, in seconds.
-MOST_WRITTEN = 20_000  # A file has at most this many events of each channel.
+LONGEST = 1e12  # The largest time or duration that a file may contain, in seconds.
+MOST_WRITTEN = 20_000  # The maximum number of events in a file for each channel.
 ON_THE_CLOCK = "run 0, modelled"  # The name of a run whose events have modelled times.
 
 T = TypeVar("T")
@@ -72,8 +72,8 @@ class HostEvent:
 class Value:
     """One value of a counter at a `time` in seconds.
 
-    `name` is the name of the graph that shows the counter. If the graph has several lines, `series`
-    is the name of the line. Otherwise it is "".
+    `name` is the name of the graph that shows the counter. `series` is the name of the counter's
+    line if the graph has several lines, and "" otherwise.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Waiting:
     """The time that the device waited for one of the host's functions.
 
     `seconds` is the sum over all `calls`, and `longest` is the longest single wait in seconds.
-    `share` is `seconds` divided by the duration of all runs.
+    `share` is `seconds` divided by the total duration of all runs.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class StreamUse:
-    """The use of one stream: the number of its transfers, their bytes, and their total `seconds`.
+    """The use of one stream: the number of transfers, their total bytes, and their total `seconds`.
 
     `waited` is the part of `seconds` in which the device waited for the learner's function or
     iterator.
@@ -117,11 +117,11 @@ class StreamUse:
 class HostTrace:
     """The host's events and counter values, each ordered by time.
 
-    Times are seconds since the engine of the report was created. They are measured, unless
-    `modelled` is True. `dropped` is the number of older events that were not kept.
+    Times are in seconds since the engine of the report was created, and are measured unless
+    `modelled` is True. `dropped` is the number of older events that were discarded.
 
-    The constructor takes either `raw`, the events as they were recorded, or `events`, which come
-    from a file. Raw events that began before `since` (nanoseconds) are left out.
+    The constructor takes either `raw`, which are events as they were recorded, or `events`, which
+    are events from a file. Raw events that began before `since` (nanoseconds) are left out.
     """
 
     def __init__(
@@ -225,12 +225,12 @@ class HostTrace:
 
     @property
     def starved_share(self) -> float:
-        """The share of all runs' time in which the device waited for the host's functions."""
+        """The fraction of all runs' duration in which the device waited for host functions."""
         return sum(row.share for row in self.waiting())
 
     @property
     def modelled(self) -> bool:
-        """Whether the times are modelled on the device's clock; otherwise they are measured."""
+        """Whether the times are modelled on the device's clock instead of measured on the host."""
         return any(event.name == ON_THE_CLOCK for event in self.events if is_run(event))
 
     def series(self) -> dict[str, Table[Value]]:
@@ -282,7 +282,7 @@ class HostTrace:
         return host_page(self)
 
     def written(self) -> HostTrace:
-        """Return the trace as a file contains it: with the newest 20,000 events of each channel."""
+        """Return the trace to save in a file: with only the newest 20,000 events per channel."""
         count_by_channel: dict[str, int] = {}
         newest = []
         for event in reversed(self.events):
@@ -301,9 +301,9 @@ def nested(
 ) -> Iterator[tuple[T, tuple[T, ...]]]:
     """Yield `(event, outer_events)` for each event.
 
-    The outer events enclose the event, and the outermost is first. `place(event)` returns (thread,
-    start, end). An event can only enclose events of its own thread. `events` must be ordered by
-    start; if two events start at the same time, the longer one comes first.
+    `outer_events` are the events that enclose the event, the outermost first. `place(event)`
+    returns (thread, start, end). An event can only enclose events of its own thread. `events` must
+    be ordered by start; if two events start at the same time, the longer one comes first.
     """
     open_by_thread: dict[Any, list[tuple[float, T]]] = {}
     for event in events:
@@ -328,6 +328,7 @@ def is_run(event: HostEvent) -> bool:
 def is_wait(event: HostEvent) -> bool:
     """Return whether the device waits for one of the host's functions during an event.
 
-    It does not wait during an event of prefetching, which on hardware takes place during a run.
+    It does not wait during a prefetching event, because on hardware prefetching overlaps with a
+    run.
     """
     return event.channel == STREAMS and not event.name.endswith((COPY, PREFETCH))

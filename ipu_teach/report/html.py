@@ -1,8 +1,8 @@
 """Reports as HTML pages: a sentence and a picture, followed by sections that the reader can unfold.
 
-A page has no script, no colours of its own, and no content that changes with time. It uses the
-browser's own elements (`details`, `table`, `meter`), so it works with a keyboard, with screen
-readers, and on light and dark pages. The picture has the colour of the text.
+A page has no script, no colours of its own, and no content that changes with time. It consists of
+standard HTML elements (`details`, `table`, `meter`), so it works with a keyboard, with screen
+readers, and on light and dark pages. The picture is drawn in the colour of the text.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ipu_teach.report.host_trace import HostTrace
     from ipu_teach.report.report import Report
 
-MOST_ROWS = 24  # The page shows at most this many rows of a table.
+MOST_ROWS = 24  # The maximum number of rows shown of a table.
 # The width of the picture in pixels, and the maximum number of its columns. The columns show tiles.
 PICTURE_WIDTH, MOST_COLUMNS = 480, 60
-MOST_NODES = 200  # The page shows at most this many nodes of the program trees.
-# For each table: the column to sort by ("" for none), the columns to show, and the caption.
+MOST_NODES = 200  # The maximum number of nodes shown of the program trees.
+# Maps each table to the column to sort by ("" for none), the columns to show, and the caption.
 TABLES = {
     "Insights": ("", "kind text advice lesson", "What stands out, and what to try"),
     "Liveness": ("", "number type name bytes variables", "What comes and goes, all tiles together"),
@@ -75,9 +75,10 @@ def page(report: Report) -> str:
 
 
 def _picture(report: Report) -> str:
-    """Return an SVG with the shares of the average tile's time, and the bytes on each tile.
+    """Return an SVG of how the average tile spends its time, and of the bytes on each tile.
 
-    If there are more than 60 tiles, each column is for several tiles and shows the fullest of them.
+    If there are more than 60 tiles, each column stands for several tiles and shows the bytes of the
+    fullest of these tiles.
     """
     shares = [(name, share) for name, share in report.proportions.items() if share >= 0.0005]
     parts = ['<text y="14">Time of the average tile, modelled</text>'] if shares else []
@@ -109,7 +110,7 @@ def _picture(report: Report) -> str:
 def _table(name: str, table: Sequence[Any]) -> str:
     """Return the HTML section for the table `name` of `Report.tables`.
 
-    It has the first rows of the table, or the rows with the largest values in a column.
+    The section shows the first rows of the table, or the rows with the largest values in a column.
     """
     maximum_column, columns, caption = TABLES[name]
     return _section(
@@ -234,8 +235,8 @@ def _rows(
 ) -> str:
     """Return an HTML table with the first rows of `table`; `columns` are the columns to show.
 
-    If `maximum_column` is given, the table has instead the rows with the largest values in that
-    column, and shows these values as bars.
+    If `maximum_column` is given, the HTML table instead shows the rows with the largest values in
+    that column, and draws these values as bars.
     """
     rows = (
         table.largest(maximum_column, MOST_ROWS)
@@ -257,14 +258,14 @@ def _rows(
 
 
 def _cell(value: object) -> str:
-    """Return the text of a value in a cell of a table."""
+    """Return the string that shows a value in a table cell."""
     if isinstance(value, float):
         return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
     if isinstance(value, dict):
         return ", ".join(list(value)[:4])
     if isinstance(value, tuple):
         return " x ".join(map(str, value))
-    if value == -1:  # The tables use -1 for "no leaf", "no IPU" and "not counted".
+    if value == -1:  # In the tables, -1 means "no leaf", "no IPU" or "not counted".
         return "-"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
@@ -290,8 +291,8 @@ class _Markup(str):
 def _bar(value: float, maximum: float, label: str = "") -> _Markup:
     """Return a bar that shows `value` as a share of `maximum`, followed by `label`.
 
-    If `label` is "", the share in percent follows the bar. The bar also contains the share as text,
-    for readers who cannot see it.
+    If `label` is "", the percentage follows the bar instead. The bar also contains the percentage
+    as text, for readers who cannot see the bar.
     """
     share = 100 * value / maximum if maximum else 0.0
     return _Markup(

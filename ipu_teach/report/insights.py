@@ -1,7 +1,7 @@
-"""The findings of a report as sentences: on memory, on the largest costs, and with advice.
+"""Sentences about a report: on its memory use and its largest costs, some with advice.
 
-There are only a few rules. Each finding states its evidence. All numbers are from the report, and
-cycles and bytes are modelled.
+Only a few rules produce these findings, and each finding states its evidence. All numbers are from
+the report; its cycles and bytes are modelled.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ipu_teach.types import Array
 if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
-FULLEST = 5  # The largest number of tiles, copies or IPUs in the findings of one kind.
+FULLEST = 5  # The maximum number of tiles, copies or IPUs in the findings of one kind.
 HALF_FULL = 0.5  # Only a tile that uses at least this share of its memory is listed as full.
 # If a tile uses more than this share of its memory, the advice is to move data to other tiles.
 NEARLY_FULL = 0.9
-# If tiles or IPUs wait for more than this share of the run, the advice is to give all of them equal
-# work.
+# If tiles or IPUs wait for more than this fraction of the run, the advice is to give all of them
+# the same amount of work.
 WAITING = 0.1
 # If exchange takes more than this share of the run, the advice is to map data to the tiles that
 # read it.
@@ -38,15 +38,17 @@ SYNCING = 0.4
 # If transfers with the host or streaming memory take more than this share of the run, the advice is
 # to transfer less.
 STREAMING = 0.5
-# If the fullest tile has more than this many times the average, the advice is to map data evenly.
+# If the fullest tile uses more than this many times the memory of the average tile, the advice is
+# to map data evenly.
 UNEVEN = 1.5
-# A step is listed if copies within a tile take more than this share of it.
+# A step is listed if copies within a tile take more than this fraction of the step's cycles.
 GATHERING = 0.05
 SIDE_BY_SIDE = (
     "make the data that a vertex or a Copy needs contiguous on its tile: use rows, not columns, or "
     "transpose the data once."
 )
-# The topics of advice. A course fills `LESSONS` with its lesson on each topic: number and title.
+# The topics of advice. When a course is loaded, it stores the number and title of its lesson on
+# each topic in `LESSONS`.
 MAPPING, SUPERSTEPS = "mapping", "supersteps"
 LESSONS: dict[str, str] = {}
 
@@ -57,10 +59,10 @@ class Insight:
 
     - `kind` is the subject of the finding, such as "fit" or "balance".
     - `name` is the tile, variable, step or other thing that the finding is about.
-    - `figure` is an amount in `unit`.
+    - `figure` is the amount that the finding is about, in the unit `unit`.
     - `text` states the finding in a sentence.
     - `advice` says what to try, or is "".
-    - `lesson` names the lesson on that advice. It is "" if no course is loaded.
+    - `lesson` is the name of the lesson that explains the advice, or "" if no course is loaded.
     """
 
     kind: str
@@ -75,7 +77,7 @@ class Insight:
 def insights(report: Report) -> Table[Insight]:
     """Return the findings of a report: whether it fits, the fullest tiles, and the largest costs.
 
-    Some findings have advice. If nothing has run, all findings are about memory.
+    Some findings contain advice. If nothing has run, the findings are only about memory.
     """
     insights_found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
     if report.num_steps:
@@ -96,7 +98,7 @@ def _lesson(topic: str) -> str:
 
 
 def _advised(needed: bool, advice: str, topic: str) -> tuple[str, str]:
-    """Return the advice and the lesson on its topic, or two empty strings if it is not needed."""
+    """Return the advice and the lesson on `topic`, or two empty strings if `needed` is False."""
     return (advice, _lesson(topic)) if needed else ("", "")
 
 
@@ -113,8 +115,8 @@ def _fit(report: Report) -> Iterator[Insight]:
         )
         is_data = category in (VARIABLES, CONSTANTS)
         largest_name, largest_bytes = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
-        # The text names the largest variable if it takes at least a tenth of its category, and
-        # otherwise the category.
+        # The text names the largest variable if that takes at least a tenth of the bytes of its
+        # category. Otherwise, the text names the category.
         category, category_bytes = (
             (repr(largest_name), largest_bytes)
             if is_data and 10 * largest_bytes >= category_bytes
@@ -196,7 +198,7 @@ def _always_live(report: Report) -> Iterator[Insight]:
 
 
 def _balance(report: Report) -> Iterator[Insight]:
-    """Yield a finding on the compute set in which tiles wait longest for each other.
+    """Yield a finding on the compute set in which tiles wait longest for slower tiles.
 
     The waiting is summed over all executions of the compute set.
     """
@@ -233,10 +235,10 @@ def _balance(report: Report) -> Iterator[Insight]:
 
 
 def _computing(report: Report, step_number: int) -> list[Array]:
-    """Return the compute cycles by tile in a step: one array for each set of tiles that computes.
+    """Return each tile's compute cycles in a step, as one array for each set of tiles at work.
 
-    Each IPU is a set. If there are I/O tiles, those of an IPU are a separate set: a step in which
-    they have no work does not count as uneven.
+    Each IPU is a set of tiles. If there are I/O tiles, the I/O tiles of an IPU are a separate set,
+    so that a step in which they have no work does not count as uneven.
     """
     cycles_of_sets = np.split(
         report.step_cost(step_number).compute_cycles, report.target.set_starts[1:]
@@ -250,9 +252,9 @@ def _computing(report: Report, step_number: int) -> list[Array]:
 
 
 def _balance_of(report: Report, step_number: int) -> float:
-    """Return the balance of a step: the mean compute cycles divided by the maximum.
+    """Return the balance of a step: its mean compute cycles divided by the maximum.
 
-    If there are several IPUs, the maximum for a tile is that of its own IPU.
+    If there are several IPUs, each tile is compared with the maximum of its own IPU.
     """
     cycles_of_sets = _computing(report, step_number)
     available_cycles = sum(len(per_tile) * int(per_tile.max()) for per_tile in cycles_of_sets)
@@ -264,9 +266,9 @@ def _balance_of(report: Report, step_number: int) -> float:
 
 
 def _waited(report: Report, step_number: int) -> float:
-    """Return for how many cycles a tile waits in a step for the slowest tile of its IPU.
+    """Return the cycles for which the average tile waits in a step for the slowest on its IPU.
 
-    The result is the average over all tiles of the machine.
+    The average is over all tiles of the machine, including tiles that do not compute.
     """
     cycles_of_sets = _computing(report, step_number)
     waiting_cycles = sum(
@@ -302,10 +304,10 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
 
 
 def _pieces(report: Report) -> Iterator[Insight]:
-    """Yield a finding for each step that spends long on copies of many pieces within a tile.
+    """Yield a finding for each step in which a tile spends long on copying pieces within itself.
 
-    These copies must take more than the share `GATHERING` of the step's cycles. There are at most
-    `FULLEST` findings.
+    The copies must move more than one piece and take more than the fraction `GATHERING` of the
+    step's cycles. There are at most `FULLEST` findings.
     """
     step_costs = [report.step_cost(number) for number in np.flatnonzero(report.executions).tolist()]
     copies = [
@@ -371,7 +373,7 @@ def _shares(report: Report) -> Iterator[Insight]:
 
 
 def _ipus(report: Report) -> Iterator[Insight]:
-    """Yield a finding on the IPU for which the other IPUs wait longest, and on the busiest IPUs."""
+    """Yield a finding on the IPU for which other IPUs wait longest, and on the busiest IPUs."""
     for longest_awaited in (
         report.ipus.largest("held_cycles", 1) if report.target.num_sets > 1 else ()
     ):

@@ -17,16 +17,16 @@ from ipu_teach.cost import Measured
 from ipu_teach.saving.schema import NOTE, checked, column, many, row, told, whole
 from ipu_teach.types import Array
 
-# The log contains the order of at most this many steps, in 16 MB.
+# The maximum number of steps whose order the log contains; this order takes 16 MB.
 MOST_STEPS = 2**22
-MOST_RUNS = 2**16  # The log has at most this many calls of Engine.run.
-# The log stores at most this many indices of rows of remote buffers.
+MOST_RUNS = 2**16  # The maximum number of calls of Engine.run in the log.
+# The maximum number of row numbers (of remote buffers) in the log.
 MOST_ROWS = 2**20
 
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """One call of `Engine.run`: the number and the name of the program, and the steps that ran.
+    """One call of `Engine.run`: the program's number and name, and the steps that ran.
 
     The steps have the indices from `first` up to, but not including, `last`. `last` is None while
     the run has not ended.
@@ -49,13 +49,15 @@ RUNS = checked(
 class RunLog:
     """The log of a run in a report.
 
-    - `order` (int32) has the number of the compiled step for each of the first `MOST_STEPS` steps.
-    - `counts` (int64) has the number of executions of each compiled step. It may be shorter than
-      the list of compiled steps, if the last of them did not run.
+    - `order` (int32) contains, for each of the first `MOST_STEPS` steps, the number of its compiled
+      step.
+    - `counts` (int64) has the number of executions of each compiled step. It is shorter than the
+      list of compiled steps if the last compiled steps did not run.
     - `runs` has the first `MOST_RUNS` calls of `Engine.run`.
     - `unrecorded` is the number of steps that ran while profiling was disabled.
-    - `runs_left_out` is the number of later calls of `Engine.run`.
-    - `rows` has the numbers of the first `MOST_ROWS` rows that copies with remote buffers moved.
+    - `runs_left_out` is the number of calls of `Engine.run` after these.
+    - `rows` has the row numbers of the first `MOST_ROWS` rows that were copied to or from remote
+      buffers.
     """
 
     order: Annotated[Array, column(below="steps")]
@@ -75,7 +77,7 @@ class StepLog:
     """The log that an engine writes while it runs a program with `compiled_steps` compiled steps.
 
     - `measured` has executions of steps whose cycles depend on data. Executions with equal cycles
-      are stored once. Their step numbers follow the numbers of the compiled steps.
+      are stored once. The step numbers of these entries follow the numbers of the compiled steps.
     - `most` is the number of steps whose order is recorded.
     - `moves` (int64[compiled steps]) is the number of rows of remote buffers that each step copies.
     """
@@ -90,14 +92,15 @@ class StepLog:
         self._moving = array("q")
         self.measured: list[Measured] = []
         self._numbers: dict[object, int] = {}
-        # The step number and the cycles of the latest execution, for each step with measurements.
+        # Maps each step with measurements to the step number and cycles of its latest execution.
         self._latest: dict[int, tuple[int, list[Array]]] = {}
         self.forget()
 
     def forget(self) -> None:
         """Discard the log, as if nothing had run. The numbers of measured steps do not change."""
         self.order = array("i")
-        # The number of executions of each step that are not in `order`, because it is full.
+        # The number of executions of each step that are missing in `order` because `order` was
+        # full.
         self.more: Array = np.zeros(0, np.int64)
         self.runs: list[ProgramRun] = []
         self.runs_left_out = self.unrecorded = self.total = 0
@@ -108,9 +111,9 @@ class StepLog:
         """Return the step number of an execution of compiled step `step` with measured cycles.
 
         If no earlier execution had the same cycles, the execution is stored under a new number.
-        `cycles` has a pair of arrays for each group of vertices, by the number of the group: the
-        cycles of its vertices, and their rows in the vertex table. A group consists of vertices of
-        equal shapes.
+        `cycles` maps the number of each group of vertices to a pair of arrays: the cycles of the
+        vertices in the group, and the rows of these vertices in the vertex table. The vertices of a
+        group have equal shapes.
         """
         latest_number, latest_cycles = self._latest.get(step, (0, []))
         current_cycles = [cycles_of_group for cycles_of_group, _ in cycles.values()]
@@ -147,8 +150,8 @@ class StepLog:
     def _rows_of(self, step_numbers: Sequence[int]) -> tuple[array[int], bool]:
         """Return `(row numbers, is_complete)` for the steps `step_numbers` of the current run.
 
-        The row numbers are those of the rows that these steps copied. `is_complete` is True if all
-        of them are known. Rows of a step that was interrupted are left out.
+        The result has the numbers of the rows that these steps copied. `is_complete` is True if the
+        numbers of all these rows are known. Rows of a step that was interrupted are left out.
         """
         if not self._moving:
             return self._moving, True

@@ -5,12 +5,12 @@
 - Copies and host transfers belong to the innermost named program around them. Without such a
   program, they belong to `copies`, `host exchange`, `streaming memory` or `control`.
 
-Every step belongs to one operation, so each column adds up to the report's total. The exception is
-the column of cycles on several IPUs: it adds up to the cycles of all steps, which are more than the
-total, because IPUs work at the same time.
+Every step belongs to exactly one operation, so each column adds up to the report's total. The
+exception is the column of cycles if there are several IPUs: it adds up to the cycles of all steps,
+and this sum is larger than the total, because IPUs work at the same time.
 
-`by_module` groups the steps by named programs instead. The front ends name programs after the
-modules of a model.
+`by_module` groups the steps by named programs instead. In the programs of a front end, these names
+are those of the model's modules.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _KINDS = {
 class Operation:
     """One operation, with its costs in the entire run. Cycles are modelled.
 
-    - `steps` is the number of compiled steps, and `executions` how often they ran in total.
+    - `steps` is the number of compiled steps, and `executions` is how often they ran in total.
     - `vertices` is the number of vertices in the program.
     - `bytes_received` are the bytes that tiles receive from other tiles.
     - `flops` is -1 if the floating-point operations of a codelet could not be counted.
     - `code_bytes` is the size of the code for codelets, exchanges and control. If several
-      operations use a codelet, its code counts only in the first of them.
+      operations use the same codelet, its code counts only in the first of these operations.
     - `line` is the learner's line that added the first vertices, or the line of the first step.
     """
 
@@ -71,7 +71,7 @@ class Module(Operation):
     """One module of a model, with its costs in the entire run.
 
     `memory_bytes` is the memory of the module's variables, of its code, and of the exchange buffers
-    of its steps. It is a sum over all tiles, each at its own peak.
+    of its steps. The bytes of all tiles are added up, each tile at its own peak.
     """
 
     memory_bytes: int
@@ -80,14 +80,15 @@ class Module(Operation):
 def by_module(report: Report) -> Table[Module]:
     """Return a row for each module of a model, in the order of the compiled steps.
 
-    A module is a named program that directly contains steps. For a model of a front end, these are
-    its modules or layers, forward and backward, and also "inputs", "outputs", and "update".
-    "update" is the optimiser with all of its state.
+    A module is a named program that directly contains steps. For a model of a front end, the named
+    programs are its modules or layers, forward and backward, and also "inputs", "outputs", and
+    "update". "update" is the optimiser with all of its state.
 
-    A compute set outside all named programs belongs to a module with the first part of its name.
-    Other steps outside them belong to "copies", "host exchange", "streaming memory" or "control".
-    The last row, "no module", has the remaining memory, such as pointers, stacks and constants. So
-    the memory of all rows adds up to the sum of `memory.bytes_per_tile`.
+    A compute set outside all named programs belongs to the module that is the first part of the
+    compute set's name. Any other step outside all named programs belongs to "copies", "host
+    exchange", "streaming memory" or "control". The last row, "no module", has all remaining memory,
+    such as pointers, stacks and constants, so that the memory of all rows adds up to the sum of
+    `memory.bytes_per_tile`.
     """
     profile = report.profile
     memory = report.memory
@@ -101,7 +102,7 @@ def by_module(report: Report) -> Table[Module]:
     variables = memory.at_fullest()
     for name, bytes_held in variables.items():
         module = UPDATE if name.rpartition(".")[0] in variables else name.partition("/")[0]
-        # For the variable "layer.weight", the steps of "layer" are found.
+        # The variable "layer.weight" belongs to the same module as the steps of "layer".
         while module and module not in steps_by_module:
             module = module.rpartition(".")[0]
         bytes_by_module[module or REST] += bytes_held
@@ -128,7 +129,7 @@ def operations(report: Report, depth: int | None = None) -> Table[Operation]:
 
     An operation is a library call or a name that the learner chose. If `depth` is given, operations
     whose paths have the same first `depth` names share a row. If there are codelets that no program
-    executes, their code is in a last row.
+    executes, the code of these codelets has a row at the end.
 
     :raises InvalidOptionError: if `depth` is neither a whole number nor None.
     """
@@ -189,10 +190,10 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
 
 
 def _around(profile: Profile, outermost: str | None = None) -> dict[int, str]:
-    """Return a dict from each step number to the name of the innermost named program around it.
+    """Return a dict that maps each step number to the innermost named program around the step.
 
-    The name is "" if there is no such program. Steps inside a program named `outermost` get that
-    name, even if they are also inside another named program.
+    A program is given by its name, and "" means that there is no named program. Programs inside a
+    program named `outermost` are ignored, so that its steps get the name `outermost`.
     """
     operation_of: dict[int, str] = {}
     for program in profile.programs:
@@ -231,8 +232,8 @@ def _operation(
         sum(tiles_with_code.pop(step_number, 0) for step_number in step_numbers)
         * target.vertex_code_bytes
     )
-    # If the cycles of a step depend on data, there is a compiled step for each measurement. These
-    # steps have the same code. Count it only for the compiled step that the programs execute.
+    # If the cycles of a step depend on data, there is a compiled step for each measurement. All
+    # these steps have the same code, so the code counts only for the one that the programs execute.
     for step_number in (
         step_number for step_number in step_numbers if step_number in profile.own_steps
     ):
@@ -266,11 +267,12 @@ def _operation(
 
 
 def _vertex_code(profile: Profile) -> Counter[int]:
-    """Return how many pieces of vertex code are first needed in each step, by step number.
+    """Return a Counter that maps each step number to how many pieces of vertex code it adds.
 
-    A piece of code counts once for each tile. A codelet has one piece of code. There are two more
-    pieces: for copies of contiguous data, and for copies of several pieces of data. Step -1 stands
-    for all compute sets that no program executes.
+    A step adds a piece of code to a tile if no earlier step needs this piece on the tile. Each
+    codelet is one piece of code. Two other pieces are the code for copies of contiguous data and
+    the code for copies of several pieces of data. The key -1 is for all compute sets that no
+    program executes.
     """
     has_code: defaultdict[object, Array] = defaultdict(
         lambda: np.zeros(profile.target.num_tiles, bool)

@@ -24,11 +24,12 @@ from ipu_teach.saving.schema import NOTE, TEXT, checked, index, numbers, since, 
 from ipu_teach.target import COUNTED, GROUNDS, Target
 from ipu_teach.types import Array
 
-# How the host can execute a codelet. The fastest way is first; `Report.ways` describes them. If the
-# vertices of a codelet are executed in different ways, a report has the slowest of these ways.
+# The ways in which the host can execute a codelet, fastest first; `Report.ways` describes them. If
+# the vertices of a codelet are executed in different ways, a report shows the slowest of these
+# ways.
 WAYS = ("batch", "scalar", "loop")
-# If a scalar loop cannot be compiled, a report has this text instead, followed by the line and the
-# function that prevent compilation.
+# If a scalar loop cannot be compiled, a report shows this text instead of "scalar", followed by the
+# line and the function that prevent compilation.
 CPYTHON_ALONE = "CPython alone: "
 
 
@@ -37,10 +38,10 @@ def is_way(text: str) -> bool:
     return text in WAYS or text.startswith(CPYTHON_ALONE)
 
 
-# The names that libpva's visitors use for nodes of these kinds.
+# Maps kinds of nodes to the names that libpva's visitors use for them.
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}
-# The sync before a step. With NO_SYNC, no tile waits. With INTERNAL, the tiles of each IPU wait for
-# each other. With EXTERNAL, the tiles of several IPUs wait for each other.
+# The kinds of sync before a step. With NO_SYNC, no tile waits. With INTERNAL, the tiles of each IPU
+# wait for each other. With EXTERNAL, the tiles of several IPUs wait for each other.
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2
 
 
@@ -59,10 +60,11 @@ class VariableFacts:
 
 
 def named_replicas(variables: Iterable[VariableFacts], target: Target) -> int:
-    """Return the largest number of replicas in a variable name, such as "x, replica 1 of 2".
+    """Return the number of replicas, read from variable names such as "x, replica 1 of 2".
 
-    The result is 1 if there is no such name. A number that does not divide the number of IPUs is
-    ignored, because users may choose such names themselves.
+    The result is the largest number in these names, or 1 if there is no such name. A number that
+    does not divide the number of IPUs is ignored, because users may have chosen such a name
+    themselves.
     """
     replica_counts = {without_replica(variable.name)[1] for variable in variables}
     return max(count for count in (1, *replica_counts) if count and target.num_ipus % count == 0)
@@ -75,9 +77,10 @@ class CodeletFacts:
     - `context` is "worker", "supervisor" or "multi" (a `MultiVertex`).
     - `fields` has a (name, declaration) pair for each field.
     - `sources` has a ("Class.method", source text) pair for each method whose text is known.
-    - `way` is how the host executes its vertices: a value of `Report.ways`.
-    - `unbatched` is the reason why its vertices do not run as a batch, or "" if they do.
-    - `ground` is the kind of evidence for its cycles, one of `target.GROUNDS`.
+    - `way` is how the host executes the vertices: a value of `Report.ways`.
+    - `unbatched` is the reason why the vertices do not run as a batch, or "" if they run as a
+      batch.
+    - `ground` is the kind of evidence for the cycles of the vertices, one of `target.GROUNDS`.
     """
 
     name: str
@@ -97,8 +100,8 @@ class VertexFacts:
 
     - `codelet` is the index of the codelet in `Profile.codelets`.
     - `flops` is the number of floating-point operations of all these vertices, or -1 if unknown.
-    - `tiles` has the tiles with such a vertex, as groups of consecutive tiles: (first tile, number
-      of tiles) pairs.
+    - `tiles` are the tiles with at least one of these vertices, as groups of consecutive tiles:
+      (first tile, number of tiles) pairs.
     - `line` is the line that added the first of these vertices.
     """
 
@@ -112,7 +115,7 @@ class VertexFacts:
 
     @property
     def on(self) -> Array:
-        """The numbers of the tiles with such a vertex, ascending: int64[tiles]."""
+        """The numbers of the tiles with at least one of these vertices, ascending: int64[tiles]."""
         runs = [
             np.arange(first_tile, first_tile + num_tiles) for first_tile, num_tiles in self.tiles
         ]
@@ -131,9 +134,9 @@ class ComputeSetFacts:
 class RowsMoved:
     """A copy to or from a remote buffer.
 
-    `rows` is the number of rows that one execution copies, and `bytes` their total size. `variable`
-    is the number of the variable on the tiles. If the copy uses several variables, it is the first
-    of them.
+    `rows` is the number of rows that one execution copies, and `bytes` is their total size.
+    `variable` is the number of the variable on the tiles. If the copy uses several variables,
+    `variable` is the number of the first one.
     """
 
     buffer: str
@@ -148,11 +151,12 @@ class StepFacts:
 
     - `compute_set` is the number of the compute set that the step executes, or -1.
     - `sync` says which tiles wait for each other before the step under the sync pattern FULL: no
-      tiles (`NO_SYNC`), the tiles of each IPU (`INTERNAL`), or those of several IPUs (`EXTERNAL`).
+      tiles (`NO_SYNC`), the tiles of each IPU (`INTERNAL`), or the tiles of several IPUs
+      (`EXTERNAL`).
     - `to_device` is True if the step copies data to the device, False if it copies data from the
       device, and None if it does neither.
-    - `line` describes the user's lines that contain its copies.
-    - `moves` has its copies to and from remote buffers, in order.
+    - `line` describes the user's lines that contain the copies of the step.
+    - `moves` has the step's copies to and from remote buffers, in order.
     """
 
     compute_set: Annotated[int, whole(-1, below="compute_sets")] = -1
@@ -167,13 +171,14 @@ class ProgramNode:
     """A node in the tree of a program.
 
     - `kind` is the class of the program, such as "Repeat".
-    - `step` is the number of the compiled step that a leaf executes, and -1 for any other node.
+    - `step` is the number of the compiled step that the node executes if it is a leaf, and -1 if it
+      is not.
     - `count` is the number of iterations of a Repeat.
     - `predicate` is the name of the tensor that an If, a Switch or a while loop reads to decide
       what to execute.
     - `cases` are the numbers of the cases of a Switch.
-    - `children` are the programs inside this program. For a leaf, they are the copies that the
-      compiler merged into its step.
+    - `children` are the programs inside this program. The children of a leaf are the copies that
+      the compiler merged into the leaf's step.
     """
 
     kind: str
@@ -207,9 +212,10 @@ class ProgramNode:
         """Call `visitor.visit_KIND(node)` for this node and all nodes below it, in program order.
 
         KIND is the kind in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`.
-        For an Execute or a Copy, the visitor may have libpva's `visit_on_tile_execute` or
-        `visit_do_exchange` instead. If the visitor has no method for a kind, its method `visit` is
-        called, if it has one. If the method returns False, the nodes below that node are skipped.
+        Instead of `visit_execute` and `visit_copy`, the visitor may have the methods that libpva
+        calls: `visit_on_tile_execute` and `visit_do_exchange`. If the visitor has no method for a
+        kind, its method `visit` is called, if it exists. If the called method returns False, the
+        nodes below the current node are skipped.
         """
         nodes_to_visit = [self]
         while nodes_to_visit:
@@ -231,11 +237,12 @@ def snake(name: str) -> str:
 class Profile(ABC):
     """The facts about one compiled program, and the costs of its steps.
 
-    - `variables` has the variables in the order in which they were added, followed by those for the
-      state of vertices.
+    - `variables` has the variables in the order in which they were added, followed by the variables
+      for the state of vertices.
     - `codelets` has the vertex classes in use.
     - `compute_sets` has the compute sets in the order in which they were added.
-    - `steps` has the compiled steps; `programs` has the program trees, whose leaves execute them.
+    - `steps` has the compiled steps; `programs` has the program trees, whose leaves execute these
+      steps.
     - `memory` has the bytes by tile, variable and category.
     - `edges` is the number of connections of a vertex field to a tensor.
     - `replicas` is the number of replicas of the graph.
@@ -253,16 +260,16 @@ class Profile(ABC):
 
     @cached_property
     def own_steps(self) -> frozenset[int]:
-        """The numbers of the compiled steps that leaves of the programs execute.
+        """The numbers of the compiled steps that are executed by leaves of the programs.
 
         If the cycles of a step depend on data, `steps` also has entries for its measured
-        executions. The result does not contain the numbers of these entries.
+        executions. The numbers of these additional entries are not included.
         """
         return frozenset(self._leaves)
 
     @cached_property
     def _leaves(self) -> dict[int, ProgramNode]:
-        """The first leaf of the programs that executes each compiled step, by step number."""
+        """A dict from each compiled step's number to the first program leaf that executes it."""
         leaves: dict[int, ProgramNode] = {}
         for leaf in (leaf for program in self.programs for leaf in program.leaves()):
             leaves.setdefault(leaf.step, leaf)
@@ -271,8 +278,8 @@ class Profile(ABC):
     def origin(self, step: int) -> int:
         """Return the number of the compiled step of which `step` is a measured execution.
 
-        Return `step` itself if a leaf of the programs executes it, or if no leaf executes its
-        compute set.
+        If a leaf of the programs executes `step` itself, or if no leaf executes its compute set,
+        return `step`.
         """
         if step in self._leaves:
             return step
@@ -312,7 +319,7 @@ class Profile(ABC):
     def _together(self) -> Array:
         """The number of IPUs that wait for each other before each compiled step: int64[steps].
 
-        It is 0 for a step before which no IPU waits for another IPU.
+        The number is 0 for a step before which no IPU waits for another IPU.
         """
         kinds_and_syncs = (
             (self.cost(number).kind, step.sync == EXTERNAL)
@@ -324,9 +331,9 @@ class Profile(ABC):
     def by_set(self, number: int) -> tuple[Array, Array]:
         """Return `(groups, cycles)` of compiled step `number` for `Target.sets`: two int64[sets].
 
-        Sets that begin the step together have the same number in `groups`. If all IPUs begin
-        together, it is 0. A set that does not wait for any other set has -1. `cycles` is the time
-        that one execution takes on each set.
+        Sets of tiles that begin the step together have the same number in `groups`. If all IPUs
+        begin the step together, this number is 0. A set that does not wait for any other set has
+        the number -1. `cycles` is the time that one execution of the step takes on each set.
         """
         if number not in self._by_set:
             num_synced_ipus = int(self._together[number])
@@ -343,7 +350,7 @@ class Profile(ABC):
         return bool(self._together[number])
 
     def at_work(self, number: int) -> Array:
-        """Return whether each of `Target.sets` takes part in compiled step `number`: bool[sets]."""
+        """Return which of `Target.sets` take part in compiled step `number`: bool[sets]."""
         tiles = [part.on for part in self.parts(number)]
         return self.cost(number).at_work(tiles, self.target)
 
@@ -375,21 +382,21 @@ class Profile(ABC):
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
         """Return `(adding_line, mapping_line)` for the vertices of step `number` on `tile`.
 
-        They describe the user's lines that added and that mapped most of these vertices. A line
-        that is not known is "". The second is also "" if one line both added and mapped the
-        vertices.
+        `adding_line` describes the user's line that added most of these vertices, and
+        `mapping_line` the line that mapped most of them. A line that is not known is "".
+        `mapping_line` is also "" if the same line both added and mapped the vertices.
         """
         return "", ""
 
     def line_of_move(self, number: int, tile: int, *, within: bool) -> str:
         """Return the user's line that moves the most data for `tile` in an exchange.
 
-        The exchange is the first one of step `number`. The step executes a compute set, and the
-        compiler may have merged copies into it. So the line is either that of a copy, or the line
-        that added most of the vertices, whose inputs are exchanged. If `within` is False, the
-        amount of data is the number of bytes that the tile sends and receives. If it is True, the
-        amount is the number of cycles of copies inside the memory of the tile. The result is "" if
-        the line is not known, as in a profile from a file.
+        The exchange is the first one of step `number`. It moves the inputs of the vertices that the
+        step executes, and the data of copies that the compiler merged into the step. So the result
+        is either the line that added most of the vertices, or the line of a copy. If `within` is
+        False, the amount of data is the number of bytes that the tile sends and receives. If
+        `within` is True, the amount is measured by the cycles that copies inside the tile's memory
+        take. The result is "" if the line is not known, as in a profile from a file.
         """
         return ""
 

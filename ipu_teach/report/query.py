@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class VariableRow:
     """A variable of the program.
 
-    - `bytes` is its size on all tiles together, and `tiles` the number of tiles that it is mapped
-      to.
+    - `bytes` is the size of the variable on all tiles together, and `tiles` is the number of tiles
+      that it is mapped to.
     - `ranges` has a pair (first place, end place) for each period in which the variable is live. A
       place is the index of a leaf of the programs; the end place is not included.
     - `first` and `last` are the first and the last place at which the variable is live. Both are -1
@@ -105,8 +105,8 @@ class VariableTable(Table[VariableRow]):
     def folded(self) -> VariableTable:
         """Return a table in which all replicas of a variable share a row.
 
-        The row has the sums of the replicas' bytes and tiles. Replicas whose live ranges differ
-        keep separate rows.
+        In this row, the bytes and tiles of the replicas are added up. Replicas whose live ranges
+        differ keep separate rows.
         """
         groups = folded([row.name for row in self], [row.bytes for row in self])
         rows_folded: list[VariableRow] = []
@@ -128,9 +128,9 @@ class VariableTable(Table[VariableRow]):
 def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[int]]]:
     """Group the replicas of each variable, and return a list of (group name, indices) pairs.
 
-    `names` and `sizes` (bytes) have one entry for each variable, and the indices refer to them. A
-    group of replicas is called "x, 4 replicas", followed by the smallest and largest size if the
-    sizes differ. Any other variable forms a group of its own.
+    `names` and `sizes` (in bytes) have one entry for each variable, and the indices in the result
+    are indices of these entries. A group of replicas is called "x, 4 replicas", followed by the
+    smallest and largest size if the sizes differ. Any other variable forms a group of its own.
     """
     groups: dict[object, list[int]] = {}
     for index, name in enumerate(names):
@@ -181,10 +181,10 @@ def variables(report: Report) -> VariableTable:
 
 
 def live_runs(live: Array) -> tuple[Array, Array, Array]:
-    """Return `(variables, first_places, end_places)`: three arrays, an entry for each live range.
+    """Return `(variables, first_places, end_places)`: three arrays with one entry per live range.
 
     `live` is bool[places, variables]. A live range is a contiguous run of True in the column of one
-    variable; its end place is not included. The ranges are ordered by variable.
+    variable. It ends before its end place. The ranges are ordered by variable.
     """
     no_place = np.zeros((1, live.shape[1]), bool)
     changes = np.diff(np.concatenate((no_place, live, no_place)).astype(np.int8), axis=0).T
@@ -201,7 +201,7 @@ class Total:
 
 
 class TileMemory(WithoutSome):
-    """The bytes on one tile at its peak: in the step of the programs with the most bytes on it."""
+    """The bytes on one tile at its peak: in the step during which it contains the most bytes."""
 
     def __init__(self, memory: MemoryLedger, tile: int) -> None:
         self._memory = memory
@@ -250,7 +250,8 @@ class ExchangeRow:
 
     - `step` is the number of the compiled step, which ran `executions` times.
     - `bytes_received` is the number of bytes that all tiles receive together.
-    - `tile` is the tile that receives the most bytes, and `most_received` is their number.
+    - `tile` is the tile that receives the most bytes, and `most_received` is the number of bytes
+      that it receives.
     - `link_bytes` is the number of bytes sent to other IPUs.
     - `cycles` are the modelled cycles of the exchange.
     """
@@ -339,7 +340,7 @@ class RowMove:
 
 
 def row_moves(report: Report) -> Iterator[RowMove]:
-    """Yield the copies with remote buffers in order, as far as their rows were recorded."""
+    """Yield the copies to and from remote buffers whose rows were recorded, in order."""
     row_numbers = report.rows_moved
     steps = report.profile.steps
     num_yielded = 0
@@ -365,11 +366,11 @@ def row_moves(report: Report) -> Iterator[RowMove]:
 
 @dataclass(frozen=True)
 class BufferUse:
-    """The copies with one remote buffer in a run.
+    """The copies to and from one remote buffer in a run.
 
     `reads` is the number of copies to the device, and `writes` the number of copies from the
     device. `rows_read`, `bytes_read`, `rows_written` and `bytes_written` are sums over these
-    copies. `different_rows` is the number of distinct row numbers that were recorded.
+    copies. `different_rows` is the number of distinct rows among the recorded rows.
     """
 
     name: str
@@ -404,12 +405,12 @@ class IpuRow:
     """The work and the waiting of one IPU in a run, in modelled cycles.
 
     - `ipu` is the number of the IPU. On a machine with I/O tiles, it is an index of `Target.sets`.
-    - `busy_cycles` are the cycles in which the IPU works. `shared_cycles` are the part of them in
-      steps before which several IPUs wait for each other.
+    - `busy_cycles` are the cycles in which the IPU works. Of these, `shared_cycles` are in steps
+      before which several IPUs wait for each other.
     - `waiting_cycles` are the cycles in which the IPU waits for other IPUs. It waits longest for
       the IPU `waits_for`, which is -1 if it never waits.
-    - `held_cycles` are the cycles that other IPUs wait for this IPU, summed over these IPUs. They
-      wait longest for its step named `held_by`.
+    - `held_cycles` are the cycles for which other IPUs wait for this IPU, summed over the waiting
+      IPUs. The step of this IPU for which they wait longest has the name `held_by`.
 
     Only steps whose order was recorded are included.
     """
@@ -461,7 +462,8 @@ def ipus(report: Report) -> Table[IpuRow]:
 class Lazily(Sequence[T]):
     """A sequence of `length` items that computes an item each time it is indexed.
 
-    `make(i)` computes item i. `one` is the noun for an item in errors, such as "tile".
+    `make(i)` computes item i. `one` is the noun for an item, such as "tile", and is used in error
+    messages.
     """
 
     def __init__(self, length: int, one: str, make: Callable[[int], T]) -> None:
@@ -507,10 +509,10 @@ class GraphSize:
 
 @dataclass(frozen=True)
 class LivenessStep:
-    """The memory that is live while one leaf of the programs runs, in bytes of all tiles together.
+    """The memory that is live while one leaf of the programs runs, summed over all tiles.
 
-    `number` is the index of the leaf in program order. `bytes` includes exchange buffers, but not
-    `always_live_bytes`, which are the bytes in use during all leaves.
+    `number` is the index of the leaf in program order. `bytes` includes exchange buffers, but
+    excludes `always_live_bytes`, which are the bytes in use during all leaves.
     """
 
     COLUMNS: ClassVar = ("number", "type", "name", "bytes", "always_live_bytes", "cycles")
@@ -587,7 +589,7 @@ class Compilation(WithoutSome):
 
     @property
     def always_live_variables(self) -> VariableTable:
-        """The variables that are always live: their memory is never used for anything else."""
+        """The variables that are always live, so their memory is never used for anything else."""
         return self._report.variables.always_live()
 
     @property
@@ -673,13 +675,13 @@ class Execution(WithoutSome):
         """Return all executions of `Block` programs on `tile`, in the order in which they begin.
 
         A block begins on the tile when the tile has finished all earlier work of the run, and ends
-        when the tile has finished its own work in the block. The time that the tile waits for other
+        when the tile has finished its work in the block. The time that the tile waits for other
         tiles inside the block is included. An outer block comes before the blocks inside it.
 
         `block_filter` is a regular expression that selects blocks by name. Other programs whose
         names match the regular expression `program_filter` are treated as blocks too. An execution
-        is left out if no step ran in it, or if the recorded order of the steps does not show its
-        end.
+        is left out if no step ran in it, or if its end is not among the steps whose order was
+        recorded.
 
         If an argument is None, its value comes from the engine's options `profiler.*`. Their
         defaults are tile 0, all blocks and no other programs.

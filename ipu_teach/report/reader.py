@@ -32,7 +32,8 @@ from ipu_teach.saving import schema as s
 from ipu_teach.saving.archive import MOST_NODES
 from ipu_teach.target import Target, sync_of
 
-# A report from a file has no vertices, so `what_if` can only change these fields of its target.
+# The fields of the target that `what_if` can change in a report from a file, which contains no
+# vertices.
 RATES = frozenset(
     (
         "exchange_bytes_per_cycle",
@@ -176,7 +177,7 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
 
 
 def _told(header: s.HeaderValue, name: str, codec: s.Codec) -> Any:
-    """Return the value of `header[name]`, as read by `codec`.
+    """Read the value of `header[name]` with `codec` and return it.
 
     The value is also stored under `name` in `header.known`, where later checks find it.
     """
@@ -184,9 +185,9 @@ def _told(header: s.HeaderValue, name: str, codec: s.Codec) -> Any:
 
 
 def _noted(value: s.HeaderValue, records: Sequence[T], **notes: Sequence[Any]) -> tuple[T, ...]:
-    """Return `records`, which were read from `value`, with further fields.
+    """Return `records`, which were read from `value`, with additional fields.
 
-    `notes` has a sequence of values for each of these fields, with one value for each record.
+    `notes` maps the name of each additional field to its values, one for each record.
     """
     if any(len(notes_of_field) != len(records) for notes_of_field in notes.values()):
         value.fail("a list as long as its notes")
@@ -212,7 +213,7 @@ def _compute_sets(header: s.HeaderValue, notes: w.Notes) -> tuple[ComputeSetFact
 def _replicas(header: s.HeaderValue, variables: Sequence[VariableFacts], target: Target) -> int:
     """Return the number of replicas that ran.
 
-    Older files do not contain this number. For them, it is computed from the names of the
+    Older files do not contain this number. For an older file, it is computed from the names of the
     variables.
     """
     if "replicas" not in header.value:
@@ -305,9 +306,10 @@ def _memory(value: s.HeaderValue, target: Target) -> MemoryLedger:
 
 
 def _ran(value: s.HeaderValue) -> RunLog:
-    """Return the log of the run that is stored in `value`, after checking it.
+    """Check the log of the run that is stored in `value`, and return it.
 
-    Its numbers of steps must fit the program, and the order of the steps must fit their counts.
+    The step numbers in the log must exist in the program, and the order of the steps must agree
+    with the numbers of executions.
     """
     step_numbers = s.column(below="steps").read(value["order"])
     counts = s.column().read(value["counts"])

@@ -1,7 +1,7 @@
 """Recordings of tensors: their values before the first step, and their changes in each step.
 
-`Engine.record` returns a `Recording`. It grows with each change while the engine runs, until it
-reaches its limit.
+`Engine.record` returns a `Recording`. The recording grows with each change while the engine runs,
+until it reaches its limit.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.report.report import Report
 from ipu_teach.types import Array, from_quarter
 
-MOST_ELEMENTS = 65_536  # The recorded tensors may have at most this many elements together.
-MOST_ENTRIES = 1_000_000  # A recording keeps at most this many steps and changed elements.
-HOST = -1  # In `Recording.steps`, this number stands for a write of the host between two runs.
+MOST_ELEMENTS = 65_536  # The maximum number of elements in all recorded tensors together.
+MOST_ENTRIES = 1_000_000  # The maximum number of steps plus changed elements in a recording.
+HOST = -1  # In `Recording.steps`, this number means that the host wrote between two runs.
 
-# A function of a tensor that returns two arrays: its values, and for each of its elements whether
-# it has been written (bool).
+# A function that takes a tensor and returns two arrays: the values of its elements, and whether
+# each element has been written (bool).
 Look = Callable[[Tensor], tuple[Array, Array]]
 
 
@@ -33,10 +33,10 @@ class Track:
     The index of an element is its index in the flattened tensor.
 
     - `first` has the tensor's elements before the first step. `first_written` (bool) says which of
-      them had been written by then.
+      these elements had been written by then.
     - `changes` has a tuple for each step that changed some elements: the index of the step in the
-      recording, the indices of the n changed elements (int32[n]), their new values, and whether
-      they have been written (bool[n]).
+      recording, the indices of the n changed elements (int32[n]), the new values of these elements,
+      and whether they have been written (bool[n]).
     - `address` has the byte address of each element in the graph's memory.
     """
 
@@ -130,12 +130,12 @@ class Recording:
     """The values of the recorded tensors, step by step.
 
     - `report` is the report of the last run, or None before the first run.
-    - `steps` has the numbers of the compiled steps that were recorded, in order. For each write of
-      the host between two runs, it has `HOST`.
+    - `steps` has the numbers of the compiled steps that were recorded, in order. Each write of the
+      host between two runs is an additional entry `HOST`.
     - `first` is the number of steps that the engine had run before the recording began.
     - `missed` is the number of steps that ran after the recording was full.
 
-    A run that an error or Ctrl-C stopped is recorded up to that point.
+    If an error or Ctrl-C stops a run, the run is recorded up to that point.
     """
 
     def __init__(self, compiled: Compiled, tensors: Sequence[Tensor], most: int) -> None:
@@ -153,7 +153,7 @@ class Recording:
         """Discard all recorded values, and begin a new recording.
 
         `first` is the number of steps that the machine has run so far. `look` reads the values of a
-        tensor from its memory.
+        tensor from the machine's memory.
         """
         self.first = first
         self.steps = []
@@ -165,7 +165,7 @@ class Recording:
             track.begin(look)
 
     def note(self, step: int) -> None:
-        """Record the changes by compiled step `step`, which has just run, or by a host write.
+        """Record the changes made by compiled step `step`, which has just run, or by a host write.
 
         For a write of the host, `step` is `HOST`.
         """
@@ -184,10 +184,10 @@ class Recording:
         return tuple(track.tensor for track in self.tracks)
 
     def values(self, tensor: Tensor, step: int) -> Array:
-        """Return the elements of a recorded tensor after a step; `step` is its index in the report.
+        """Return the elements of a recorded tensor after the step with index `step` in the report.
 
-        The array has the tensor's shape and dtype. Elements that have not been written are NaN, the
-        smallest integer of the dtype, or True.
+        The array has the tensor's shape and dtype. An element that has not been written is NaN, the
+        smallest integer of its dtype, or True, depending on the dtype.
 
         :raises InvalidOptionError: if the tensor is not recorded.
         :raises PoplarIndexError: if the step is not recorded.

@@ -1,4 +1,4 @@
-"""The class `Report`, which describes a compiled program and the steps of it that ran."""
+"""The class `Report`, which describes a compiled program and which of its steps ran."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from ipu_teach.report.walk import joints
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
-EVERY = 2**12  # For a single IPU, the cycles of this many steps are added up at once.
-CHUNK = 2**16  # The times of this many steps are computed at once.
+EVERY = 2**12  # The number of steps whose cycles are added up at once, for a single IPU.
+CHUNK = 2**16  # The number of steps whose times are computed at once.
 # The compiled program depends on these fields of the target, so `what_if` cannot change them.
 COMPILED_FOR = (
     "num_ipus",
@@ -60,7 +60,7 @@ class Report(WithoutSome):
     """An immutable snapshot of a run. All its cycles, bytes and times are modelled.
 
     `engine.report` returns a report, and `Report.open` reads one from a file. Both give the same
-    answers. A report counts all steps of a run, but it has the order of only the first 4,194,304
+    answers. A report counts all steps of a run, but records the order of only the first 4,194,304
     steps. Queries about the execution raise `ProfilingDisabledError` if all steps ran while
     profiling was disabled.
     """
@@ -86,7 +86,7 @@ class Report(WithoutSome):
 
     @property
     def runs(self) -> tuple[ProgramRun, ...]:
-        """The calls of `Engine.run` in order, at most the first 65,536."""
+        """The first 65,536 calls of `Engine.run`, in order."""
         return self._ran.runs
 
     @property
@@ -115,7 +115,7 @@ class Report(WithoutSome):
     def executions(self) -> Array:
         """The number of executions of each compiled step: int64[compiled steps].
 
-        :raises ProfilingDisabledError: if steps ran, but all of them while profiling was disabled.
+        :raises ProfilingDisabledError: if steps ran, but profiling was disabled during all of them.
         """
         if self.unrecorded_steps and not self.num_steps:
             raise ProfilingDisabledError(f"""The execution was not recorded:
@@ -154,8 +154,8 @@ class Report(WithoutSome):
             set_number = self.profile.steps[step_number].compute_set
             earlier = profile_by_set.get(set_number)
             if set_number >= 0 and (earlier is None or executions):
-                # A compute set whose cycles depend on data has several compiled steps. The table
-                # shows the last of them that ran.
+                # A compute set whose cycles depend on data has several compiled steps. Of these,
+                # the table shows the last one that ran.
                 flops = [part.flops for part in self.profile.parts(step_number)]
                 profile_by_set[set_number] = ComputeSetProfile(
                     self.profile.compute_sets[set_number].name,
@@ -234,7 +234,7 @@ class Report(WithoutSome):
         return self.profile.replicas
 
     def ipu_name(self, ipu: int) -> str:
-        """Return the name of the set of tiles with index `ipu` in `Target.sets`, such as "IPU 3".
+        """Return the name, such as "IPU 3", of the set of tiles with index `ipu` in `Target.sets`.
 
         If the graph is replicated, the name includes the replica: "IPU 3, replica 1 of 2".
 
@@ -282,15 +282,15 @@ class Report(WithoutSome):
 
     @property
     def rows_moved(self) -> Array:
-        """The row numbers that copies with remote buffers used, in the order of the copies.
+        """The numbers of the rows that were copied to or from remote buffers, in order.
 
-        The array is int64[recorded rows], and has at most the first 1,048,576 row numbers.
+        The array is int64[recorded rows]. Only the first 1,048,576 row numbers are recorded.
         """
         return self._ran.rows
 
     @cached_property
     def row_moves(self) -> list[query.RowMove]:
-        """The copies with remote buffers in order, up to the last copy whose rows were recorded."""
+        """The copies to and from remote buffers, in order, as far as their rows were recorded."""
         return list(query.row_moves(self))
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
@@ -317,10 +317,10 @@ class Report(WithoutSome):
 
     @property
     def tables(self) -> dict[str, Sequence[Any]]:
-        """The complete tables of the report, by title.
+        """A dict that maps the title of each table of the report to the complete table.
 
-        The report's page in a notebook shows the first or largest rows of each table. If nothing
-        ran, or if there is only one IPU, the tables that do not apply are left out.
+        The report's page in a notebook shows the first or largest rows of each table. Tables that
+        do not apply are left out, for example if nothing ran or if there is only one IPU.
         """
         tables: dict[str, Sequence[Any]] = {"Insights": self.insights()}
         tables |= {"Liveness": self.compilation.liveness_program_steps, "Variables": self.variables}
@@ -332,12 +332,12 @@ class Report(WithoutSome):
 
     @property
     def data(self) -> dict[str, list[dict[str, Any]]]:
-        """The rows of all `tables` as dicts: the title of each table maps to a list of its rows."""
+        """A dict that maps the title of each of the `tables` to a list of its rows as dicts."""
         return {name: Table(table).records() for name, table in self.tables.items()}
 
     @property
     def sources(self) -> dict[str, str]:
-        """The source text of the codelets' methods, by "Class.method".
+        """A dict from "Class.method" to the source text of this method of a codelet.
 
         Methods whose text is unknown are left out. Line 1 is the first line of a method's text.
         """
@@ -346,10 +346,10 @@ class Report(WithoutSome):
     def what_if(self, **changes: Any) -> Report:
         """Return a report of the same run in which the machine has other rates.
 
-        For example, `report.what_if(exchange_bytes_per_cycle=8)`. `changes` are fields of `Target`,
-        by name. The program is not compiled or run again. So the tile mapping does not change, and
-        cycles set with `set_perf_estimate` stay the same. To change the number of tiles or IPUs,
-        use `sweep`, which compiles the program for each number.
+        For example, `report.what_if(exchange_bytes_per_cycle=8)`. `changes` are new values
+        of fields of `Target`, by name. The program is neither compiled nor run again, so the tile
+        mapping does not change, and cycles set with `set_perf_estimate` stay the same. To change
+        the number of tiles or IPUs, use `sweep`, which compiles the program for each number.
 
         :raises InvalidMachineModelError: if a field or value cannot be changed.
         """
@@ -398,9 +398,9 @@ class Report(WithoutSome):
     def total_cycles(self) -> int:
         """The modelled cycles of the entire run.
 
-        On one IPU, they are the sum over the steps of the run. On several IPUs, they are the time
-        at which the last IPU finishes. Steps whose order was not recorded are added without any
-        waiting between IPUs.
+        On one IPU, the result is the sum over the steps of the run. On several IPUs, it is the time
+        at which the last IPU finishes. Steps whose order was not recorded are added as if no IPU
+        waited for another.
         """
         return self.overlap.total + self.overlap.least(self.executions)
 
@@ -413,8 +413,8 @@ class Report(WithoutSome):
     def compute_cycles_per_tile(self) -> Array:
         """The cycles for which each tile computes, including those of idle threads: int64[tiles].
 
-        A tile computes until its busiest worker thread finishes. Each worker issues an instruction
-        every sixth cycle, whether or not the other workers have work.
+        A tile computes until its busiest worker thread finishes. Each worker thread issues an
+        instruction every sixth cycle, even if the other threads are idle.
         """
         return self._sum(times * cost.compute_cycles for times, cost in self._costs)
 
@@ -433,7 +433,7 @@ class Report(WithoutSome):
 
     @property
     def exchange_bytes_per_tile(self) -> tuple[Array, Array]:
-        """`(received, sent)`: the bytes that each tile received from and sent to other tiles.
+        """`(received, sent)`: the bytes that each tile received from other tiles and sent to them.
 
         Each array is int64[tiles].
         """
@@ -471,7 +471,7 @@ class Report(WithoutSome):
 
     @cached_property
     def link_cycles_per_tile(self) -> dict[str, Array]:
-        """The cycles in which each tile waits for a link, by kind of link.
+        """A dict from each kind of link to the cycles in which each tile waits for such a link.
 
         The keys are the kinds `LINKS`, `HOST` and `STREAMING` of `cost.phases`. The values are
         int64[tiles]. A tile does not wait for a transfer in which its set of tiles takes no part.
@@ -503,7 +503,8 @@ class Report(WithoutSome):
     def sync_cycles_per_tile(self) -> Array:
         """The cycles that each tile spends on syncs and on waiting for other tiles: int64[tiles].
 
-        They are the total cycles of the run minus those for compute, exchange and links.
+        They are the total cycles of the run minus the tile's cycles for compute, exchange and
+        links.
         """
         busy_cycles = self.compute_cycles_per_tile + self.exchange_cycles_per_tile
         link_cycles: Array = sum(self.link_cycles_per_tile.values(), np.zeros_like(busy_cycles))
@@ -511,9 +512,9 @@ class Report(WithoutSome):
 
     @property
     def proportions(self) -> dict[str, float]:
-        """The share of the run that the average tile spends on each activity, from 0 to 1.
+        """The fraction of the run that the average tile spends on each activity, from 0 to 1.
 
-        The shares add up to 1. They are all 0 if nothing ran.
+        The fractions add up to 1, unless nothing ran: then they are all 0.
         """
         total_cycles = self.total_cycles
         link_cycles = self.link_cycles_per_tile
@@ -530,11 +531,12 @@ class Report(WithoutSome):
 
     @property
     def grounds(self) -> dict[str, float]:
-        """The share of the modelled cycles by kind of evidence, one of `target.GROUNDS`.
+        """A dict from each kind of evidence (`target.GROUNDS`) to its fraction of all cycles.
 
-        These shares add up to 1. If some vertices have no cycle estimate, the key "no estimate" is
-        also present. Its value is the share of these vertices in all vertices that ran. Their
-        cycles are missing from every sum.
+        The cycles are modelled, and the fractions add up to 1. If some vertices have no cycle
+        estimate, there is also the key "no estimate". Its value is the number of these vertices
+        divided by the number of all vertices that ran. The cycles of vertices without an estimate
+        are missing from every sum.
         """
         profile = self.profile
         executions = enumerate(self.executions.tolist())
@@ -570,13 +572,13 @@ class Report(WithoutSome):
           of the call in that line.
         - "loop": vertex by vertex, in plain Python.
 
-        If the vertices of a codelet are executed in different ways, the result has the slowest of
-        them.
+        If the vertices of a codelet are executed in different ways, the result shows the slowest
+        way.
         """
         return {c.name: c.way for c in self.profile.codelets}
 
     def unbatched(self) -> dict[str, str]:
-        """Return the line and the reason that prevent execution as a batch, by codelet name.
+        """Map each codelet name to the line and the reason that prevent execution as a batch.
 
         Codelets that the host executes as a batch are left out. If a codelet is executed vertex by
         vertex, the text also says why it cannot run as a scalar loop.
@@ -584,7 +586,7 @@ class Report(WithoutSome):
         return {c.name: c.unbatched for c in self.profile.codelets if c.unbatched}
 
     def graph_size(self) -> dict[str, int]:
-        """Return the numbers of "vertices", "edges", "variables" and "compute sets".
+        """Return a dict with the numbers of "vertices", "edges", "variables" and "compute sets".
 
         An edge is the connection of a vertex field to a tensor.
         """
@@ -610,7 +612,7 @@ class Report(WithoutSome):
     def cycles_by_codelet(self) -> dict[str, int]:
         """Return the worker cycles of the run for each codelet name, largest first.
 
-        For supervisor vertices and multi vertices, they are tile cycles.
+        For supervisor vertices and multi vertices, the numbers are tile cycles.
         """
         cycles_by_name: dict[str, int] = {}
         for step_number, times in enumerate(self.executions.tolist()):
@@ -643,8 +645,8 @@ def open_report(
     `debug_path` must be None. Poplar writes names and lines to this second file, but a report of
     this kit is a single file.
 
-    :raises ReportLoadError: if the file cannot be read. If it does not exist, the error is also a
-        `FileNotFoundError`.
+    :raises ReportLoadError: if the file cannot be read. If the file does not exist, the error is
+        also a `FileNotFoundError`.
     :raises NotOfferedError: if `debug_path` is not None.
     """
     if debug_path is not None:

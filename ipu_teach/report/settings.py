@@ -14,7 +14,8 @@ LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
 MOST = 2**62
 LEVEL = checked(TEXT, LEVELS.__contains__, "one of " + ", ".join(LEVELS))
 NAMES = Codec(lambda v, _: sorted(v), lambda p: frozenset(many(TEXT).read(p)))
-# The program names that match `block_filter`, and those that match `program_filter`.
+# The set of program names that match `block_filter`, and the set of those that match
+# `program_filter`.
 Named = Annotated[tuple[frozenset[str], frozenset[str]] | None, pair(NAMES, NAMES)]
 
 
@@ -28,7 +29,7 @@ def kit_version() -> str:
 
 @dataclass(frozen=True)
 class PoplarVersion:
-    """The version of this kit that compiled a program: a text and three numbers."""
+    """The version of this kit that compiled a program: a string and three numbers."""
 
     string: str = field(default_factory=kit_version)
 
@@ -65,9 +66,9 @@ class InstrumentationSettings:
     - `external_exchange` is the option `debug.instrumentExternalExchange`.
     - `block_filter`, `block_tile` and `program_filter` are the options `profiler.blocks.filter`,
       `profiler.blocks.tile` and `profiler.programs.filter`.
-    - `named` is None, except in a report from a file. There it has two sets: the program names that
-      match `block_filter`, and those that match `program_filter`. So no regular expression from a
-      file is evaluated.
+    - `named` is None, except in a report from a file. In such a report, it has two sets: the
+      program names that match `block_filter`, and the program names that match `program_filter`.
+      With these sets, no regular expression from a file has to be evaluated.
     """
 
     compute: Annotated[str, LEVEL] = "Vertex"
@@ -80,7 +81,7 @@ class InstrumentationSettings:
 
     @cached_property
     def finds(self) -> tuple[Finds, Finds]:
-        """Two functions: whether a program name matches `block_filter`, and `program_filter`."""
+        """Two functions that test if a program name matches `block_filter` or `program_filter`."""
         if self.named:
             return self.named[0].__contains__, self.named[1].__contains__
         programs = finds(self.program_filter, "profiler.programs.filter", empty=False)
@@ -108,7 +109,7 @@ class InstrumentationSettings:
         )
 
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
-        """Return the settings for a file: `named` has the program names that match the filters.
+        """Return the settings to save in a file: `named` has the names that match the filters.
 
         `names` are the names of all programs.
         """

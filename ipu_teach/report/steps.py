@@ -14,7 +14,7 @@ from ipu_teach.types import Array
 
 
 class Costed:
-    """A base class for rows that have the modelled `cost` of one execution."""
+    """A base class for table rows that have the modelled `cost` of one execution."""
 
     cost: StepCost
 
@@ -27,7 +27,7 @@ class Costed:
     def balance(self) -> float:
         """The mean compute cycles of the tiles divided by the maximum.
 
-        A balance of 1 is perfect. It is 0 if no tile computes.
+        A balance of 1 is perfect. The balance is 0 if no tile computes.
         """
         return self.cost.balance
 
@@ -37,7 +37,7 @@ class ComputeSetProfile(Costed):
     """One compute set: how often it ran, and the modelled cost of one execution.
 
     `vertices` has the number of vertices by codelet name. `flops` is the number of floating-point
-    operations of one execution, or -1 if those of a codelet could not be counted.
+    operations of one execution, or -1 if the operations of a codelet could not be counted.
     """
 
     COLUMNS: ClassVar = (
@@ -77,8 +77,8 @@ class IpuStep:
     """One IPU's work in a step of the run.
 
     `start` is the cycle at which the IPU begins the step. `cycles` are the modelled cycles from
-    then until the IPU ends the step, or 0 if it takes no part. `cycles_by_tile` (int64[tiles of the
-    IPU]) has the cycles in which each tile computes or exchanges.
+    `start` until the IPU ends the step, or 0 if the IPU takes no part in it. `cycles_by_tile`
+    (int64[tiles of the IPU]) has the cycles in which each tile computes or exchanges.
     """
 
     cycles: int
@@ -90,9 +90,9 @@ class IpuStep:
 class StepRun(Costed):
     """One step of the run, with its `start` and `end` in modelled cycles since the run began.
 
-    - `index` is its index in the run, and `step` the number of the compiled step.
+    - `index` is the index of the step in the run, and `step` is the number of its compiled step.
     - `cycles` are the modelled cycles of the step.
-    - `cost` has the cycles of its phases by tile. They are equal in all executions of a compiled
+    - `cost` has the cycles of each phase by tile, which are equal in all executions of a compiled
       step.
 
     On several IPUs, the step starts when the first IPU begins it, and ends when the last IPU ends
@@ -130,14 +130,14 @@ class StepRun(Costed):
 
     @property
     def vertex_types(self) -> str:
-        """The codelets that the step executes, each with its number of vertices, as text."""
+        """A string with the codelets that the step executes and the number of vertices of each."""
         return ", ".join(
             f"{name} x {count:,}" for name, count in self.profile.vertices(self.step).items()
         )
 
     @property
     def ipus(self) -> tuple[IpuStep, ...]:
-        """The work of each IPU in the step; if there are I/O tiles, of each of `Target.sets`."""
+        """The work of each IPU in the step, or of each of `Target.sets` if there are I/O tiles."""
         cycles_per_ipu = np.split(self.cycles_by_tile, self.profile.target.set_starts[1:])
         cycles_of_sets = self.profile.by_set(self.step)[1].tolist()
         return tuple(
@@ -149,8 +149,9 @@ class StepRun(Costed):
     def shares(self) -> tuple[tuple[int | None, int], ...]:
         """The (IPU, start cycle) of each IPU that takes part in the step.
 
-        If there is only one IPU, or if all IPUs begin the step together, the result is ((None,
-        start cycle),). With I/O tiles, the first number of a pair is an index of `Target.sets`.
+        If there is only one IPU, or if all IPUs begin the step together, the result is the single
+        pair ((None, start cycle),). With I/O tiles, the first number of a pair is an index of
+        `Target.sets`.
         """
         if len(self._starts) == 1 or of_all(self.profile.by_set(self.step)[0]):
             return ((None, self.start),)

@@ -17,8 +17,8 @@ from ipu_teach.report.table import Table, plain
 from ipu_teach.target import MACHINES
 from ipu_teach.types import Array
 
-KIB = 1024  # Poplar's profile calls this many bytes a kB.
-# The notes that the summary adds to a line about a codelet. The keys say how the host executed it.
+KIB = 1024  # The number of bytes in what Poplar's profile calls a kB.
+# Maps how the host executed a codelet to the note that the summary adds to the codelet's line.
 WAYS = {"batch": "", "scalar": "  (ran as loops over elements)", "loop": "  (ran vertex by vertex)"}
 
 
@@ -34,9 +34,9 @@ def print_profile_summary(
     """Print a summary of `report` to `file`, by default to the standard output.
 
     `sections` are names of sections: "Target", "Graph", "Memory Usage", "Execution", "Runs" and
-    "Cycles by vertex type". By default, all sections are printed, but "Runs" only if there were
-    several runs. Section "Runs" has a line for each program and run name, with the sums of the
-    steps, the cycles, and the cycles of host copies.
+    "Cycles by vertex type". By default, all sections are printed, except that "Runs" is printed
+    only if there were several runs. Section "Runs" has a line for each combination of program and
+    run name, with the total numbers of steps, cycles, and cycles of host copies.
 
     `show_execution_steps` adds the first hundred steps of the run. `show_var_storage` adds the
     hundred largest variables, with their bytes and tiles. Cycles and times are modelled.
@@ -223,12 +223,12 @@ def _ipus(report: Report, maximum: int = 16) -> list[str]:
 
 
 def _runs(report: Report, maximum: int = 12) -> list[str]:
-    """Return a line for each program and run name: how many runs, their steps and their cycles.
+    """Return a line for each program and run name, with the numbers of runs, steps and cycles.
 
-    There are at most `maximum` lines, and one more if others were left out. Steps whose order was
-    not recorded are not included.
+    There are at most `maximum` such lines, followed by one more line if some were left out. Steps
+    whose order was not recorded are not included.
     """
-    # By name: (runs, steps, cycles, cycles of host copies).
+    # Maps each name to (runs, steps, cycles, cycles of host copies).
     by_name: dict[str, Array] = {}
     step_numbers = report.step_numbers
     host_cycles = np.zeros(len(report.executions), np.int64)

@@ -18,8 +18,8 @@ Finds = Callable[[str], bool]
 class Table(tuple[T, ...]):
     """A tuple of records (the rows), which can be filtered and exported.
 
-    The columns are the names in `COLUMNS` of the records' class. If it has none, they are the
-    fields that the records' repr shows.
+    The column names are `COLUMNS` of the records' class. If the class has no `COLUMNS`, the columns
+    are the fields that the records' repr shows.
     """
 
     __slots__ = ()
@@ -105,7 +105,7 @@ class Table(tuple[T, ...]):
 
 
 def expression(pattern: object, call: str) -> re.Pattern[str]:
-    """Return the compiled regular expression `pattern`; `call` is the name of the call in errors.
+    """Compile the regular expression `pattern`; errors name the call or option `call`.
 
     :raises InvalidOptionError: if `pattern` is not a regular expression.
     """
@@ -118,10 +118,11 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
 
 
 def finds(pattern: object, call: str, empty: bool = True) -> Finds:
-    """Return a function that says whether a name matches the regular expression `pattern`.
+    """Return a function that tests whether a name matches the regular expression `pattern`.
 
     The match may be anywhere in the name. If `pattern` is empty, every name matches if `empty` is
-    True, and no name matches otherwise. `call` is the name of the call in errors.
+    True, and no name matches otherwise. Error messages name the call or option
+    `call`.
 
     :raises InvalidOptionError: if `pattern` is not a regular expression.
     """

@@ -1,8 +1,8 @@
 """Write a run as Chrome's trace events, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
 Each IPU has a row of steps and a row of phases. Below them, each chosen tile has a row that shows
-when it computes and exchanges data. Tiles may also have a row of their blocks. Times are modelled:
-they are cycles divided by the clock frequency of the target, in microseconds.
+when it computes and exchanges data. A tile may also have a row that shows its blocks. Times are
+modelled: they are cycles divided by the clock frequency of the target, in microseconds.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.report import Report
 from ipu_teach.report.steps import StepRun
 
-MOST_EVENTS = 500_000  # A trace has at most this many events of the device.
-MOST_TILES = 16  # The number of tiles that are shown if the caller does not choose any.
+MOST_EVENTS = 500_000  # The maximum number of device events in a trace.
+MOST_TILES = 16  # The number of tiles in a trace if the caller does not choose any.
 HOST, DEVICE = 0, 1  # The numbers of the two processes in the trace.
 # The numbers of two rows of the trace, for the first set of tiles: a row of steps and a row of
 # phases. Row 0 stays empty, because Perfetto uses it for the process.
@@ -42,8 +42,9 @@ def chrome_trace(
     - If `host` is True, the trace also has the host's events and counters, with their measured
       times.
 
-    The trace has no further steps if it would have more than `most_events` events of the device.
-    The entry "otherData" in the trace has the number of steps that are missing for this reason.
+    The trace ends before the step with which it would have more than `most_events` events of the
+    device. The entry "otherData" in the trace has the number of steps that are missing for this
+    reason.
 
     :raises InvalidOptionError: if there is no such tile.
     """
@@ -165,7 +166,7 @@ def _events(
 
 
 def _tile_row(report: Report) -> int:
-    """Return the number of the row of tile 0 in the trace; its row is below those of the IPUs."""
+    """Return the row number of tile 0 in the trace, which is below the rows of the IPUs."""
     return max(10, STEPS + 2 * report.target.num_sets)
 
 
@@ -184,8 +185,8 @@ def _span(
     `microseconds` is the length of one unit of `start` and `duration`. An interval of the host
     whose duration is 0 becomes an instant.
     """
-    # Viewers use whole nanoseconds. Both ends are rounded, so that adjacent intervals stay
-    # adjacent, and nested intervals stay nested.
+    # Viewers use whole nanoseconds. The start and the end are rounded, not the duration, so that
+    # adjacent intervals stay adjacent, and nested intervals stay nested.
     start_ns = round(start * microseconds * 1000)
     end_ns = round((start + duration) * microseconds * 1000)
     event = {
@@ -206,7 +207,7 @@ def _name(kind: str, process: int, row: int, name: str) -> _Event:
 
 
 def _host(host: HostTrace) -> Iterator[_Event]:
-    """Yield the trace events of the host: its own events, and its counters over time."""
+    """Yield the host's trace events: its recorded events, and its counters over time."""
     yield _name("process_name", HOST, 0, "host, measured")
     for event in host.events:
         bytes_details = (

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def joints(report: Report) -> list[int]:
     """Return the indices of the steps before which all IPUs wait for each other without a sync.
 
-    All IPUs wait at the beginning of a run. They also wait where the program reads a predicate: the
-    tensor that decides about an If, a Switch or a while loop.
+    All IPUs wait at the beginning of a run. They also wait where the program reads a predicate,
+    which is the tensor that decides what an If, a Switch or a while loop executes.
     """
     nodes = (node for program in report.profile.programs for _, node in program.walk())
     first_steps = [run.first for run in report.runs]
@@ -30,11 +30,11 @@ class WalkPlace:
     """A node of a program tree, with the number and the cycles of its executions.
 
     - `length` is the number of steps of one execution, or -1 if it depends on data.
-    - `first` has the numbers of all compiled steps that can be the first one of an execution.
+    - `first` has the numbers of all compiled steps with which an execution can begin.
     - `idle` is True if an execution of the node may run no step.
     - `role` is the role of the node in its parent, such as "then" or "case 3".
-    - `runs` is the number of its executions, and `cycles` the sum of their cycles. A `Walk` sets
-      both.
+    - `runs` is the number of executions of the node, and `cycles` is the sum of the cycles of these
+      executions. A `Walk` sets both.
     """
 
     node: ProgramNode
@@ -75,11 +75,12 @@ class Span:
 class Walk:
     """A walk that assigns the steps of a run to the nodes of the programs.
 
-    The steps show which branch an If, a Switch or a while loop took. If two branches begin with the
-    same step, the walk assumes the first branch.
+    The steps show which branch an If, a Switch or a while loop took. If two branches can begin with
+    the same step, the walk assumes that the first one ran.
 
-    `roots` has a `WalkPlace` for the top node of each program; those of the nodes below it are its
-    children. The walk sets their `runs` and `cycles`. The list `spans` has executions of nodes:
+    `roots` has a `WalkPlace` for the top node of each program, and its children are the `WalkPlace`
+    objects of the nodes below. The walk sets `runs` and `cycles` of all these objects. The list
+    `spans` has executions of nodes:
 
     - If `most` is given, the walk ends at that index of the run, and `spans` has all executions of
       all nodes.
@@ -98,7 +99,7 @@ class Walk:
         self.roots = tuple(_place(node, 0, named_steps) for node in report.profile.programs)
         self.spans: list[Span] = []
         # If the cycles of a step depend on data, each measurement has its own step number. In
-        # `_steps`, the step number of the leaf replaces that of the measurement.
+        # `_steps`, the step number of the leaf replaces the step number of each measurement.
         self._varies = bool(named_steps)
         self._numbers = report.step_numbers
         self._steps = (
@@ -110,8 +111,8 @@ class Walk:
         self._kept = {
             place for place in places if (most is not None if keep is None else keep(place))
         }
-        # The walk visits the steps of these nodes one by one. If the number of steps of another
-        # node is known, the walk skips all of them together.
+        # The walk visits the steps of these nodes one by one. For any other node, if the number of
+        # its steps is known, the walk skips all of its steps at once.
         self._entered = {
             place
             for place in places
@@ -182,8 +183,9 @@ class Walk:
     def _taken(self, children: tuple[WalkPlace, ...]) -> WalkPlace | None:
         """Return the branch in `children` to which the next recorded step belongs.
 
-        It is the first branch that can begin with this step. Otherwise, it is the first branch of
-        which an execution may run no step. The result is None if there is no such branch either.
+        The result is the first branch that can begin with this step. If there is no such branch,
+        the result is the first branch that can execute without running a step. If there is none of
+        these either, the result is None.
         """
         next_step = self._steps[self._at] if self._at < self._end else -1
         return next(
@@ -238,11 +240,11 @@ def _extent(
     """Return `(length, first, idle)`, the attributes of a program node's `WalkPlace`.
 
     - `length` is the number of steps of one execution, or -1 if it depends on data.
-    - `first` has the numbers of all compiled steps that can be the first one of an execution.
+    - `first` has the numbers of all compiled steps with which an execution can begin.
     - `idle` is True if an execution of the node may run no step.
 
-    `children` are the `WalkPlace` objects of the nodes directly below. `named_steps` has, for the
-    step number of each measurement, the step number of the leaf.
+    `children` are the `WalkPlace` objects of the nodes directly below. `named_steps` maps the step
+    number of each measurement to the step number of its leaf.
     """
     if node.step >= 0:
         return 1, frozenset((named_steps.get(node.step, node.step),)), False
@@ -269,10 +271,10 @@ def _extent(
 
 
 def _own_steps(profile: Profile) -> dict[int, int]:
-    """Return a dict from each compiled step whose cycles depend on data to that of the leaf.
+    """Map each compiled step whose cycles depend on data to the compiled step of its leaf.
 
-    A compute set of this kind has a compiled step for each measurement. Only the first of them is
-    executed by a leaf of the programs.
+    If the cycles of a compute set depend on data, it has a compiled step for each measurement. A
+    leaf of the programs executes only the first of these steps.
     """
     set_of_step = [step.compute_set for step in profile.steps]
     varying_sets = {

@@ -41,7 +41,7 @@ DOMINATES = 0.1
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause: a sentence, the tiles that it mentions, and the user's line that it names.
+    """One cause: a sentence, the tiles that the sentence mentions, and the user's line in it.
 
     `line` is "" if the sentence names no line.
     """
@@ -53,10 +53,10 @@ class Cause:
 
 @dataclass(frozen=True, repr=False)
 class Why:
-    """A chain of causes, each of which explains the one before it.
+    """A chain of causes, in which each cause explains the previous one.
 
     `step` is the number of the compiled step that the causes describe, or -1 if they describe
-    memory. Views highlight the `tiles`, as in `show.balance(report, why=chain)`.
+    memory. Views can highlight the `tiles`, for example with `show.balance(report, why=chain)`.
     """
 
     question: str
@@ -159,17 +159,19 @@ def _cycles(report: Report, step_number: int) -> int:
 
 
 def lost(phase: Phase) -> float:
-    """Return the cycles for which a tile waits in a phase, as an average over all tiles.
+    """Return the cycles for which the average tile waits in a phase.
 
-    It is 0 for a phase in which tiles do not differ, such as a sync (`phase.busy` is None).
+    The result is 0 for a phase in which all tiles take the same time, such as a sync; `phase.busy`
+    is then None.
     """
     return 0.0 if phase.busy is None else phase.cycles - float(phase.busy.mean())
 
 
 def lost_in(report: Report, step_number: int) -> float:
-    """Return the cycles for which a tile waits in one execution of a step, averaged over all tiles.
+    """Return the cycles for which the average tile waits in one execution of a step.
 
-    IPUs that take no part in the step add no cycles. I/O tiles count as a separate IPU.
+    IPUs that take no part in the step add no waiting cycles. The I/O tiles of an IPU count as a
+    separate IPU.
     """
     target = report.target
     if target.num_sets == 1:
@@ -185,7 +187,7 @@ def lost_in(report: Report, step_number: int) -> float:
 
 
 def _lost_between_sets(report: Report) -> float:
-    """Return the cycles for which tiles wait because their IPU waits, averaged over all tiles.
+    """Return the cycles for which the average tile waits because its entire IPU waits.
 
     The I/O tiles of an IPU count as a separate IPU.
     """
@@ -200,7 +202,7 @@ def _lost_between_sets(report: Report) -> float:
 def codelets_on(report: Report, step_number: int, tile: int) -> list[tuple[str, int]]:
     """Return (codelet name, number of tiles) for each codelet that a step executes on `tile`.
 
-    The number is that of all tiles on which the step executes the codelet.
+    The number of tiles counts all tiles on which the step executes the codelet.
     """
     parts_on_tile = (p for p in report.profile.parts(step_number) if tile in p.on)
     return [(report.profile.codelets[p.codelet].name, len(p.on)) for p in parts_on_tile]
@@ -218,10 +220,10 @@ def _name(report: Report, step_number: int, times: int = 1) -> str:
 
 
 def _step(report: Report, step: object) -> int:
-    """Return the number of the compiled step that `step` means, which is an argument of `why`.
+    """Return the number of the compiled step that `step`, an argument of `why`, refers to.
 
     :raises PoplarIndexError: if `step` is an index, and there is no such step.
-    :raises InvalidOptionError: if `step` is anything else that is no step of the run.
+    :raises InvalidOptionError: if `step` is not an index and refers to no step of the run.
     """
     order = report.step_numbers
     if is_whole(step):
@@ -235,7 +237,7 @@ def _step(report: Report, step: object) -> int:
         report.step_cost(n).name: n
         for n in sorted(set(order.tolist()), key=lambda n: report.step_cost(n).cycles)
     }
-    # A StepRun has the number of its compiled step in the attribute `step`.
+    # In a StepRun, the attribute `step` is the number of the compiled step.
     step_number = number_by_name.get(step) if isinstance(step, str) else getattr(step, "step", None)
     if not is_whole(step_number) or step_number not in order:
         raise InvalidOptionError(f"""why() was given {shown(step)}, which it cannot explain.
@@ -281,7 +283,8 @@ def _none_dominates(
 ) -> Iterator[Cause]:
     """Yield two causes: no step takes a large share of the run, and one kind of phase takes most.
 
-    The first is for a run in which each step takes less than the share `DOMINATES`.
+    This function is for a run in which each step takes less than the fraction `DOMINATES` of the
+    run.
     """
     num_steps = len(executed)
     cycles_of_longest = longest.total(partial(_cycles, report))
@@ -595,7 +598,7 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
 def _several(
     report: Report, tile: int, category: str, bytes_by_name: dict[str, int]
 ) -> Iterator[Cause]:
-    """Yield how many variables or constants are on a tile, and which line adds most of their bytes.
+    """Yield causes: how many variables or constants fill a tile, and which line adds most bytes.
 
     This function is for a tile on which no single variable takes half of the bytes of its
     `category`.
@@ -626,6 +629,7 @@ def _several(
 def _line_of_buffers(report: Report, step_number: int, tile: int) -> str:
     """Return the user's line that causes the exchange buffers of a step on a tile.
 
-    It is the line that adds most of the step's vertices on the tile, or else the line of the copy.
+    The result is the line that adds most of the step's vertices on the tile. If the step has no
+    vertices there, it is the line of the copy.
     """
     return report.profile.lines_on(step_number, tile)[0] or report.profile.steps[step_number].line

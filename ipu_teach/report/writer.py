@@ -1,4 +1,4 @@
-"""Write a report: named values as JSON, and values by tile, step or message as columns of numbers.
+"""Write a report: named values as JSON, and values for each tile, step or message as columns.
 
 The type hints of the records and the constants of this module declare the format. The module
 `reader` uses the same declarations.
@@ -41,8 +41,8 @@ from ipu_teach.types import Array
 REPORT = Format(
     "report", 5, writer="Report.save", error=ReportLoadError, missing=ReportNotFoundError
 )
-# The largest size of a table with a row for each step and a column for each tile or variable. A
-# laptop can still add up a table of this size.
+# The maximum number of cells in a table with a row for each step and a column for each tile or
+# variable. A laptop can still add up a table of this size.
 MOST_CELLS = 2**28
 MOST_MESSAGES = 2**22  # The maximum number of messages in an exchange.
 
@@ -66,10 +66,10 @@ LINES = s.numbers(s.ONCE)
 
 
 def _numbered(write: Callable[[str, s.Columns], int], table: str) -> s.Codec:
-    """Return the codec of a list with one text for each variable.
+    """Return the codec of a list with one string for each variable.
 
-    It stores the list as a column of indices into a table of texts, whose name is `table`. `write`
-    adds a text to the table and returns its index.
+    The codec stores the list as a column of indices into a table of strings, whose name is `table`.
+    `write` adds a string to the table and returns its index.
     """
     return s.Codec(
         lambda texts, columns: columns.add([write(text, columns) for text in texts]),
@@ -91,9 +91,9 @@ VARIABLES = s.by_column(
 
 @dataclass(frozen=True)
 class Notes:
-    """The lines and texts of a report, which its digest does not include.
+    """The lines and texts of a report, which the digest of the report does not include.
 
-    They may differ from machine to machine, so they are stored separately.
+    Lines and texts may differ from machine to machine, so they are stored separately.
     """
 
     variables: Annotated[tuple[str, ...], _numbered(s.ONCE.write, "texts")]
@@ -176,7 +176,7 @@ def _too_large(
 def facts(profile: Profile, run_log: RunLog, columns: s.Columns) -> dict[str, Any]:
     """Return the entries of a file's header that the digest includes.
 
-    The arrays of these entries are added to `columns`.
+    The arrays to which these entries refer are added to `columns`.
     """
     live = profile.memory.liveness.live
     num_tiles = profile.target.num_tiles
@@ -262,8 +262,8 @@ def notes_of(profile: Profile) -> Notes:
 def messages(transfers: Transfers, columns: s.Columns) -> list[Any]:
     """Return the columns of the messages of one exchange, in the form in which a file stores them.
 
-    They are the source tiles, the bytes, the numbers of receivers, and the receivers of all
-    messages.
+    The columns are the source tiles, the numbers of bytes, the numbers of receivers, and the
+    receivers of all messages.
     """
     if len(transfers) > MOST_MESSAGES:
         raise _too_large(

@@ -26,7 +26,7 @@ from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-MOST_NODES = 10**6  # A program may have at most this many nodes. Equal nodes all count.
+MOST_NODES = 10**6  # The maximum number of nodes in a program, counting equal nodes separately.
 _npy: Any = np.lib.format  # Only some versions of numpy have types for this module.
 
 Header: TypeAlias = dict[str, Any]  # The contents of `header.json`.
@@ -46,10 +46,10 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 class Format:
     """A kind of file that the kit saves.
 
-    - `noun` is the name of its contents, such as "report".
+    - `noun` is the name of the contents, such as "report".
     - `version` is the newest version of the format.
     - `writer` is the call that writes such a file, for error messages.
-    - `error` is the class of the error for a damaged file, and `missing` is that for a missing
+    - `error` is the class of the error for a damaged file, and `missing` is the class for a missing
       file.
     """
 
@@ -156,7 +156,7 @@ def _array(name: str, content: bytes) -> Array:
 def path_of(argument: str | os.PathLike[str], call: str) -> Path:
     """Return `argument` as a path.
 
-    :raises InvalidOptionError: if it is not a path. The message has the name `call`.
+    :raises InvalidOptionError: if `argument` is not a path. The message names the caller, `call`.
     """
     try:
         path = Path(os.fsdecode(argument))
@@ -175,10 +175,10 @@ def read_whole(
 ) -> T:
     """Return `read(contents)` for the contents of a file of format `form`.
 
-    If the file does not exist, an error of the class `form.missing` is raised. If it cannot be
-    read, the error is of the class `form.error`. Both errors have the path of the file.
+    If the file does not exist, an error of the class `form.missing` is raised. If the file cannot
+    be read, the error is of the class `form.error`. Both errors contain the path of the file.
 
-    :raises InvalidOptionError: if `path` is not a path. The message has the name `call`.
+    :raises InvalidOptionError: if `path` is not a path. The message names the caller, `call`.
     """
     file_path = path_of(path, call)
     try:
@@ -199,7 +199,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes, call: str, noun: str)
     """Write the file `path`; an existing file is replaced only when the new file is complete.
 
     :raises InvalidOptionError: if the file cannot be written. If `path` is not a path, the message
-        has the name `call`. Otherwise it has `noun`, a word for the contents of the file.
+        names the caller, `call`. Otherwise it contains `noun`, a word for the contents of the file.
     """
     file_path = path_of(path, call)
     try:

@@ -1,8 +1,8 @@
 """Describe the vertex classes of a saved executable, and find these classes when it is loaded.
 
 Python code is never stored. The description of a class has its module, its name, its fields, and a
-hash. The hash shows whether the class has changed: it is computed from the text of its methods and
-from its constants that are plain values.
+hash. The hash shows whether the class has changed. It is computed from the source text of the
+methods and from those constants of the class that are plain values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ipu_teach.types import ALL, DType, dtype_named
 # The value of a plain constant of a vertex class.
 Constant: TypeAlias = bool | int | float | str | np.ufunc | type[DType] | None
 DTYPES = {dtype.__name__: dtype for dtype in ALL}
-# Each field is (name, kind, dtype, depth).
+# The codec of a list of fields. Each field is (name, kind, dtype, depth).
 FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))
 
 
@@ -52,9 +52,9 @@ def described(codelet: type[Vertex]) -> dict[str, Json]:
 def resolve(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
     """Return the vertex class that `stored` describes.
 
-    The class is one of `codelets`. If none of them has the name, it is a class that this process
-    has defined. If there is no such class either, and `template` made the saved class from a base
-    class, it is made from that base class again.
+    The class is searched for by name, first in `codelets`, then among all classes that this process
+    has defined. If neither contains it, and `template` derived the saved class from a base class,
+    then it is derived from that base class again.
 
     :raises ExecutableLoadError: if no class matches, or if classes of several modules match.
     """
@@ -84,8 +84,8 @@ def resolve(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Verte
         raise ExecutableLoadError(f"""Several codelets named {name} match the executable.
             where: modules {modules}
             next:  pass the right one: Executable.load(path, codelets=[…]).""")
-    # Several matching classes of one module mean that a notebook cell has run several times. The
-    # last class is the newest.
+    # If several classes of one module match, a notebook cell has run several times, and the last
+    # class is the newest.
     return matching[-1]
 
 
@@ -101,10 +101,10 @@ def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
 
 
 def _misfit(codelet: type[Vertex], stored: HeaderValue) -> str:
-    """Return a text that says how a class differs from its saved description; "" if it is equal.
+    """Return how a class differs from its saved description, or "" if it does not differ.
 
-    `stored` is the description in the file. The text is a clause, such as "the text of its methods
-    has changed".
+    `stored` is the description in the file. The result is a clause, such as "the text of its
+    methods has changed".
     """
     fields_now, fields_saved = (
         {field[0]: field for field in fields}
@@ -141,10 +141,10 @@ def _field_text(field: tuple[str, str, str, int] | None) -> str:
 
 
 def _fingerprint(codelet: type[Vertex]) -> str | None:
-    """Return a hash of the methods and plain constants of a class and of its base classes.
+    """Return a hash of the methods and plain constants of a class and its base classes.
 
-    The hash depends on the text of the methods. The result is None if the text of a method is
-    unknown.
+    The hash is computed from the source text of the methods. The result is None if the source text
+    of a method is unknown.
     """
     texts: dict[str, str] = {}
     for owner in reversed(codelet.__mro__):
@@ -157,7 +157,7 @@ def _fingerprint(codelet: type[Vertex]) -> str | None:
             if isinstance(function, FunctionType):
                 try:
                     lines = dedent(inspect.getsource(function)).splitlines()
-                # The source is not available, for example if `exec` ran it.
+                # The source text is not available, for example if `exec` defined the class.
                 except (OSError, TypeError, IndentationError):
                     return None
                 texts[name] = "\n".join(line.rstrip() for line in lines if line.strip())
@@ -168,10 +168,10 @@ def _fingerprint(codelet: type[Vertex]) -> str | None:
 
 
 def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
-    """Return the class from which `template` derived this class, or None.
+    """Return the base class from which `template` derived a class, or None.
 
-    The result is None if `template` did not derive it. It is also None if the class has changed
-    since then, because `template` could not derive it again.
+    The result is None if `template` did not derive the class. It is also None if the class has
+    changed since then, because `template` could not derive the changed class again.
     """
     base = codelet.__bases__[0]
     if not issubclass(base, Vertex):
@@ -184,7 +184,7 @@ def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
 
 
 def _remade(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None:
-    """Derive a class from its base again, with `template`; return None if that is not possible.
+    """Derive a class from its base class again with `template`; return None if this is impossible.
 
     `stored` is the saved description of the class, which contains the name of the base. The base is
     one of `codelets`, or a class that this process has defined.
@@ -224,7 +224,7 @@ def _remade(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Verte
 def _constants(owner: type) -> Iterator[tuple[str, Constant]]:
     """Yield (name, value) for each attribute of a class that is a plain value and not a field.
 
-    Plain values are numbers, text, None, dtypes and numpy's ufuncs. Attributes whose names begin
+    Plain values are numbers, strings, None, dtypes and numpy's ufuncs. Attributes whose names begin
     with two underscores are left out.
     """
     fields = getattr(owner, "fields", {})

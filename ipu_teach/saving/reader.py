@@ -1,7 +1,7 @@
 """Read a saved executable: rebuild its graph and programs with the calls that a learner would use.
 
-All data in the file are checked: indices must be within their tables, and views within variables.
-The graph is then compiled again, with all checks of the compiler.
+All data in the file are checked: indices must be within their tables, and views must be within
+variables. The graph is then compiled again, with all checks of the compiler.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ipu_teach.saving.archive import MOST_NODES
 from ipu_teach.saving.codelet_sources import resolve
 from ipu_teach.types import UNSIGNED_INT, Array, DType
 
-# A layout that is not contiguous may have at most this many different elements.
+# The maximum number of different elements in a layout that is not contiguous.
 MOST_PIECES = 2**28
 
-Options = TypeVar("Options")  # The type of the engine's options. This package does not know it.
-# A function that gets a value from a file, and returns it as options or raises an error.
+Options = TypeVar("Options")  # The type of the engine's options, unknown to this package.
+# A function that converts a value from a file to options, or raises an error.
 Parsed: TypeAlias = Callable[[Any], Options]
 Read: TypeAlias = tuple[Graph, list[p.Program], dict[str, bool], Options]
 
@@ -43,10 +43,10 @@ def rebuild(
 ) -> Read[Options]:
     """Return `(graph, programs, checks, options)` of a saved executable.
 
-    `programs` is the list of its programs, and `checks` says which of the compiler's checks are
-    switched on, by name. `options` are the engine's options: `parsed(value)` returns them for the
-    `value` in the file. `codelets` are vertex classes that the executable may use, in addition to
-    those that the process has defined.
+    `programs` is the list of its programs, and `checks` maps the name of each of the compiler's
+    checks to whether it is switched on. `options` are the engine's options, which are computed by
+    `parsed(value)` from the `value` in the file. `codelets` are vertex classes that the executable
+    may use, in addition to those that the process has defined.
 
     :raises ExecutableLoadError: if the file is damaged or needs other classes.
     """
@@ -98,7 +98,8 @@ class _Reader:
         for stored in header["layouts"].items():
             self.layouts.append(self._layout(stored))
         # Adding a variable to a graph also adds layouts. The layouts of the file are added first,
-        # so that they have the order of the saved graph, and vertices form the same groups.
+        # so that all layouts have the same order as in the saved graph. With the same order,
+        # vertices form the same groups.
         self._variables()
         known["tensors"] = [self._tensor(stored) for stored in header["tensors"].items()]
         self._mapping(header["mapping"])
@@ -111,7 +112,7 @@ class _Reader:
         return self.graph, self._programs(), checks, options
 
     def _numbers(self, stored: s.HeaderValue, count: int) -> Array:
-        """Return `count` numbers of the column "numbers", from the index that is in `stored`."""
+        """Return `count` numbers of the column "numbers", starting at the index in `stored`."""
         return self._slice("numbers", stored, count)
 
     def _slice(self, name: str, stored: s.HeaderValue, count: int) -> Array:
@@ -295,7 +296,7 @@ class _Reader:
         table.layouts[name] = array("i", ids_by_number[layout_numbers].tobytes())
 
     def _check_edges(self) -> None:
-        """Check that the memory that vertices read or write belongs to variables."""
+        """Check that all memory that vertices read or write belongs to variables."""
         frozen = FrozenGraph(self.graph)
         for compute_set, table in frozen.tables():
             for name, field in table.fields.items():
@@ -348,7 +349,7 @@ class _Reader:
         """Remove the number of replicas from `fields`, and return it.
 
         `fields` are the fields of a stream, a remote buffer or a host access. The error of the file
-        format is raised if `num_shared` elements or rows cannot be divided equally among that many
+        format is raised if `num_shared` elements or rows cannot be divided equally among the
         replicas.
         """
         num_replicas: int = fields.pop("replicas", 1)

@@ -44,11 +44,12 @@ from ipu_teach.saving.archive import Format, unpack
 from ipu_teach.target import BY_HAND, Target, make_target
 from ipu_teach.types import Array
 
-MOST = 2**56  # No number in a file may be larger, so that sums of many numbers fit in int64.
-LONGEST = 10**6  # A list of numbers may have at most this many entries.
-# The columns of a file may contain at most this many numbers, in 1 GB.
+MOST = 2**56  # The largest number allowed in a file; with it, sums of many numbers fit in int64.
+LONGEST = 10**6  # The maximum number of entries in a list of numbers.
+# The maximum number of numbers in the columns of a file, which take 1 GB.
 MOST_NUMBERS = 2**27
-# The dtypes of columns, smallest first. A column has the first dtype that can contain its numbers.
+# The dtypes of columns, smallest first. A column has the first of these dtypes that can contain its
+# numbers.
 COLUMNS = {kind: np.dtype(kind) for kind in ("u1", "u2", "u4", "i8")}
 RANGES = {kind: (np.iinfo(dtype).min, np.iinfo(dtype).max) for kind, dtype in COLUMNS.items()}
 
@@ -58,8 +59,8 @@ Json: TypeAlias = Any
 Value: TypeAlias = Any
 # A function that builds a record from its fields.
 Make: TypeAlias = Callable[..., Value]
-# A bound is a number, or the name under which `told` recorded a number or a list. For a list, the
-# bound is its length.
+# A bound is a number, or the name under which `told` recorded a number or a list. If it recorded a
+# list, the bound is the length of the list.
 Bound: TypeAlias = int | str
 T = TypeVar("T")
 
@@ -67,11 +68,12 @@ T = TypeVar("T")
 class Codec(NamedTuple):
     """A pair of functions that write and read a value.
 
-    `write(value, columns)` returns the form of the value in the file. `read(stored)` returns the
-    value, or raises the error of the file format.
+    `write(value, columns)` returns the value in the form that the file contains. `read(stored)`
+    converts this form back to the value, or raises the error of the file format.
 
     If the codec belongs to a field of a record, `since` is the first version of the format that has
-    the field. `key` is the name of the field in the file, or "" if it is the same as in the record.
+    the field. `key` is the name of the field in the file, or "" if the field has the same name
+    there as in the record.
     """
 
     write: Callable[[Value, Columns], Json]
@@ -104,7 +106,8 @@ class Columns:
         """Store integers in the column of the smallest dtype that can contain them.
 
         Return [name of the column, first index, length]. Equal arrays are stored once. An array in
-        which all numbers are equal is not stored; for it, return ["=", the number, length].
+        which all numbers are equal is not stored in a column; for such an array, return ["=", the
+        number, length].
         """
         array = np.asarray(values).reshape(-1)
         lowest_value, highest_value = (int(array.min()), int(array.max())) if array.size else (0, 0)
@@ -147,8 +150,8 @@ class Known(dict[str, Value]):
     def bound(self, bound: Bound) -> int:
         """Return the number that `bound` stands for.
 
-        If `bound` is a text, it is the name of a value that `told` has recorded: a number, or a
-        list, whose length is returned.
+        If `bound` is a string, it is the name of a value that `told` has recorded. This value is
+        either the number itself, or a list whose length is the number.
         """
         limit = self[bound] if isinstance(bound, str) else bound
         return limit if isinstance(limit, int) else len(limit)
@@ -166,7 +169,8 @@ class Known(dict[str, Value]):
             stored.fail(f"a column of {count:,} numbers")
         if kind == "=":
             self._charge(stored, length if count is None else 0)
-            # The number of an empty column is never used, so it need not be from `least` to `most`.
+            # In an empty column, the repeated number is never used, so it may be outside `least` to
+            # `most`.
             cache_key = kind, stored[1].whole(least, most if length else MOST), length
             if cache_key not in self._columns:
                 self._columns[cache_key] = np.broadcast_to(np.int64(cache_key[1]), (length,))
@@ -191,8 +195,8 @@ class Known(dict[str, Value]):
     def _charge(self, stored: HeaderValue, length: int) -> None:
         """Count `length` more numbers, and raise the error of the file format if they are too many.
 
-        The limit is `MOST_NUMBERS`. Columns may overlap, so without this limit a small file could
-        ask for more memory than it has data.
+        The limit is `MOST_NUMBERS`. Columns in a file may overlap, so without this limit a small
+        file could require a huge amount of memory.
         """
         self._left -= length
         if self._left < 0:
@@ -202,8 +206,9 @@ class Known(dict[str, Value]):
 class HeaderValue:
     """A value in the header of a file, with its position in the header.
 
-    `above` is the object or list that contains it, or None for the header itself. `key` is its name
-    or index in `above`. `known` is the state of the file.
+    `above` is the object or list that contains the value, or None for the header itself. `key` is
+    the name or index of the value in `above`. `known` has the values that codecs have recorded
+    while the file is read.
     """
 
     __slots__ = ("above", "key", "known", "value")
@@ -324,8 +329,8 @@ def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> C
 def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known], tuple[int, int]]:
     """Return a function that gets the state of a file and returns the bounds `(minimum, maximum)`.
 
-    The function looks up the bounds that are names of recorded values; see `Known.bound`. `below`
-    replaces `most` if it is not None; the maximum is then one less.
+    The function looks up the bounds that are names of recorded values; see `Known.bound`. If
+    `below` is not None, it replaces `most`, and the maximum is one less than `below`.
     """
     if isinstance(least, int) and isinstance(most, int) and below is None:
         return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
@@ -359,7 +364,7 @@ def column(
     """Return the codec of an array of integers, which is stored as a column.
 
     The integers are from `least` to `most`, or below `below` if it is given. `shape` is the shape
-    of the array. Without it, the array has one dimension of any length.
+    of the array. If `shape` is not given, the array has one dimension of any length.
     """
     bounds = _bounds(least, most, below)
 
@@ -428,9 +433,9 @@ def pair(*codecs: Codec) -> Codec:
 def named(
     value_codec: Codec, permitted: Iterable[str] | None = None, expected: str = "an object"
 ) -> Codec:
-    """Return the codec of a dict whose keys are text.
+    """Return the codec of a dict whose keys are strings.
 
-    If `permitted` is not None, all keys must be in it. `expected` describes the dict in errors.
+    If `permitted` is not None, it must contain all keys. `expected` describes the dict in errors.
     """
 
     def read(stored: HeaderValue) -> dict[str, Value]:
@@ -449,7 +454,7 @@ def named(
 
 
 def checked(value_codec: Codec, is_valid: Callable[[Value], bool], expected: str) -> Codec:
-    """Return `value_codec` with a further check of the values that it reads.
+    """Return `value_codec` with an additional check of the values that it reads.
 
     A value is refused if `is_valid(value)` is False. `expected` describes valid values in errors.
     """
@@ -477,8 +482,8 @@ def told(name: str, value_codec: Codec) -> Codec:
 def index(table: str) -> Codec:
     """Return the codec of an entry of the recorded list `table`, which is stored as its index.
 
-    To read a value, the codec looks up the entry with the stored index. To write a value, the value
-    must be the index itself.
+    When reading, the codec looks up the entry with the stored index. When writing, the value must
+    already be the index.
     """
     index_codec = whole(below=table)
     return Codec(
@@ -490,7 +495,7 @@ def once(table: str, value_codec: Codec, key: Callable[[Value], Hashable] | None
     """Return the codec of an object that is stored in a table, once for all equal objects.
 
     `table` is the name of the table. Objects are equal if `key` returns equal keys for them.
-    Without `key`, they are equal if they have the same form in the file.
+    Without `key`, objects are equal if they have the same form in the file.
     """
 
     def write(value: Value, columns: Columns) -> int:
@@ -505,8 +510,9 @@ def once(table: str, value_codec: Codec, key: Callable[[Value], Hashable] | None
 
 TEXT = plain(str, "text")
 FLAG = plain(bool, "true or false")
-ONCE = once("texts", TEXT, str)  # The codec of texts that occur often: each is stored once.
-# `row` and `keyed` leave out the fields with this codec: they are stored elsewhere, or not at all.
+ONCE = once("texts", TEXT, str)  # The codec of strings that occur often: each is stored once.
+# The codec of fields that `row` and `keyed` leave out, because they are stored elsewhere or not at
+# all.
 NOTE = Codec(lambda v, out: None, lambda p: None)
 PLAIN: dict[Value, Codec] = {str: TEXT, bool: FLAG, int: whole(), float: real()}
 PerTile = Annotated[Array, column("tiles")]
@@ -526,14 +532,14 @@ YOUNGER = (
 
 def _read_target(stored: HeaderValue) -> Target:
     field_values = {name: field.value for name, field in stored["fields"].entries()}
-    # Older files do not name the prices of codelets, because there was no other choice.
+    # Older files do not name the prices of codelets, because only `BY_HAND` existed.
     return make_target(TEXT.read(stored["version"]), **{"codelet_prices": BY_HAND, **field_values})
 
 
 def _write_target(target: Target, _: Columns) -> dict[str, Json]:
     values = asdict(target)
-    # The fields in YOUNGER are left out if they have their default values. The file, and so its
-    # digest, is then the same as that of an earlier version of the kit.
+    # The fields in YOUNGER are left out if they have their default values. With default values, the
+    # file and its digest are then the same as those of an earlier version of the kit.
     for name in YOUNGER:
         if values[name] == Target.__dataclass_fields__[name].default:
             del values[name]
@@ -549,7 +555,7 @@ TARGET = Codec(_write_target, _read_target)
 def by_column(make: Make, expected: str, **columns: Codec) -> Codec:
     """Return the codec of a list of objects, stored as one column for each attribute.
 
-    `columns` has the codec of each column, by the name of the attribute. `make` builds an object
+    `columns` maps the name of each attribute to the codec of its column. `make` builds an object
     from its attributes. `expected` describes the list in errors.
     """
     columns_codec = pair(*columns.values())
@@ -573,8 +579,8 @@ def by_column(make: Make, expected: str, **columns: Codec) -> Codec:
 def since(version: int) -> Callable[[Codec], Codec]:
     """Return a function that marks a field of a record as missing from files before `version`.
 
-    It is used in the type hint of the field. When an older file is read, the field gets its default
-    value. In a `row`, such fields must come last.
+    Use the function in the type hint of the field. When an older file is read, the field gets its
+    default value. In a `row`, such fields must come last.
     """
     return lambda field_codec: field_codec._replace(since=version)
 
@@ -583,7 +589,7 @@ def key(name: str) -> Callable[[Codec], Codec]:
     """Return a function that sets the name of a field in the file.
 
     It is used in the type hint of the field: with `sync_cycles: Annotated[int, key("sync")]`, the
-    file stores the field as "sync". Without `key`, the name in the file is that of the field.
+    file stores the field as "sync". Without `key`, the file stores the field under its own name.
     """
     return lambda field_codec: field_codec._replace(key=name)
 
@@ -623,8 +629,9 @@ def schema(record: Make) -> dict[str, Codec]:
 def row(make: Make, **parts: Codec) -> Codec:
     """Return the codec of an object that is stored as a list of its fields.
 
-    `make` is a dataclass, whose type hints declare the codecs. With `parts`, `make` is a function
-    that builds the object from attributes, and `parts` has their codecs by name.
+    `make` is a dataclass, whose type hints declare the codecs. If `parts` is given, `make` is a
+    function that builds the object from attributes, and `parts` maps the name of each attribute to
+    its codec.
     """
     codec_by_field = parts or schema(make)
 
@@ -651,8 +658,9 @@ def row(make: Make, **parts: Codec) -> Codec:
 def keyed(make: Make, **parts: Codec) -> Codec:
     """Return the codec of an object that is stored as a JSON object with the names of its fields.
 
-    `make` is a dataclass, whose type hints declare the codecs. With `parts`, `make` is a function
-    that builds the object from attributes, and `parts` has their codecs by name.
+    `make` is a dataclass, whose type hints declare the codecs. If `parts` is given, `make` is a
+    function that builds the object from attributes, and `parts` maps the name of each attribute to
+    its codec.
     """
     codec_by_field = parts or schema(make)
 
@@ -679,8 +687,8 @@ def keyed(make: Make, **parts: Codec) -> Codec:
 def tagged(kinds: Mapping[str, Codec], kind: Callable[[Value], str], expected: str) -> Codec:
     """Return the codec of values of several kinds, stored as objects with the name of their kind.
 
-    `kinds` has the codec of each kind by name, and `kind(value)` returns the name for a value.
-    `expected` describes the known kinds in errors.
+    `kinds` maps the name of each kind to its codec, and `kind(value)` returns the name of a value's
+    kind. `expected` describes the known kinds in errors.
     """
 
     def read(stored: HeaderValue) -> Value:

@@ -3,8 +3,8 @@
 Views are stored in two tables. An entry of the table of layouts has the positions of elements. An
 entry of the table of tensors has a dtype, an offset and the index of a layout. The tree of a
 program is stored as a list of nodes. In the list, equal nodes appear once, and children come before
-their parents. `LEAVES` has the codec of each kind of step, and `COMPOSITES` that of each kind of
-program. Both are used for writing and for reading.
+their parents. `LEAVES` has the codec of each kind of step, and `COMPOSITES` has the codec of each
+kind of program that contains other programs. Both are used for writing and for reading.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ EXECUTABLE = Format(
 def written(compiled: Compiled, checks: Mapping[str, bool], options: Mapping[str, s.Json]) -> bytes:
     """Return the contents of the file of an executable.
 
-    `checks` says which of the compiler's checks are switched on, by name. `options` are the options
-    of the engine.
+    `checks` maps the name of each of the compiler's checks to whether it is switched on. `options`
+    are the options of the engine.
 
     :raises NotOfferedError: if the program cannot be saved.
     """
@@ -59,7 +59,7 @@ def _refuse(subject: str) -> NoReturn:
 def in_table(
     table: str, write: Callable[[s.Value, s.Columns], s.Json] = lambda value, _: value
 ) -> s.Codec:
-    """Return the codec of an object that is an entry of a table of the file.
+    """Return the codec of an object that is an entry in one of the file's tables.
 
     The file stores the index of the entry in the table with the name `table`. `write(value,
     columns)` returns the index. If `write` is not given, the value itself must be the index.
@@ -142,8 +142,8 @@ REMOTE_BUFFER = s.row(
 def _handle(table: str, wanted: str) -> s.Codec:
     """Return the codec of a stream or a remote buffer, which the file stores as its handle.
 
-    `known[table]` of the reader is a dict from handles to these objects. `wanted` describes the
-    objects in errors.
+    In the reader, `known[table]` is a dict from handles to these objects. `wanted` describes the
+    objects in error messages.
     """
 
     def read(stored: s.HeaderValue) -> s.Value:
@@ -263,8 +263,8 @@ STEPS = s.once("steps", STEP, _key_of)
 class Composite(NamedTuple):
     """A kind of program that contains other programs.
 
-    `make(name, *programs, **fields)` builds such a program. `size` is how many programs it
-    contains, or None if it may contain any number. `besides` is the codec of its fields that are
+    `make(name, *programs, **fields)` builds such a program. `size` is the number of programs that
+    it contains, or None if it may contain any number. `besides` is the codec of the fields that are
     not programs.
     """
 
@@ -286,7 +286,7 @@ def _switch(
 
 
 CASES = s.numbers(s.whole(-(2**63), 2**63))
-# For a Call, the reader passes `make` a function of the graph instead of programs.
+# To make a Call, the reader passes a graph function to `make` instead of programs.
 COMPOSITES = {
     "Sequence": _of(None, lambda name, *below: p.Sequence(*below, name=name)),
     "Repeat": _of(1, lambda _, body, count: p.Repeat(count, body), count=s.whole(most=2**63)),
@@ -363,8 +363,8 @@ class _Writer:
     def _number_layouts(self) -> None:
         """Store the layouts that are in use, sorted by their numbers in the graph.
 
-        The reader numbers layouts in the order of the file. If the order is the same as in the
-        graph, it forms the same groups of vertices.
+        The reader numbers layouts in the order of the file. Because this order is the same as in
+        the graph, the reader forms the same groups of vertices.
         """
         numbers_in_use = {
             int(number)
@@ -402,7 +402,7 @@ class _Writer:
     def _value(self, values: Array) -> list[int]:
         """Store the values of a tensor, and return [first index, number of stored values].
 
-        If all elements have the same value, it is stored once.
+        If all elements have the same value, this value is stored once.
         """
         is_repeated = values.size > 1 and not any(values.strides)
         stored_values = values.reshape(-1)[:1] if is_repeated else values
@@ -446,8 +446,8 @@ class _Writer:
     def _nodes(self, node: c.Node) -> list[int]:
         """Store a node of the program tree, and return the indices of its entries in the table.
 
-        There is usually one entry. The compiler merges consecutive copies into one leaf, which has
-        an entry for each of these copies.
+        There is usually one entry. But if the compiler merged consecutive copies into one leaf,
+        this leaf has an entry for each of the copies.
         """
         entries: list[dict[str, s.Json]]
         if node.step >= 0:

@@ -10,9 +10,12 @@ The modules of this package use these terms:
 
 - A *mark* is an element of a picture with a fixed position, such as a grid of cells.
 - A *still* is one state of all marks: the colours of the cells, the bars, the messages, the texts.
-- A *frame* is one step of the animation. It shows a still, and is stored as the still's number.
-- The *poster* is the frame at which the picture rests, and which is shown where it cannot move.
-- A *code* is a colour with its name, letter and pattern, or its index in `Scene.codes`.
+- A *frame* is one step of the animation. A frame shows a still, and is stored as the number of this
+  still.
+- The *poster* is the frame at which the picture rests. It is the only frame shown where pictures
+  cannot move.
+- A *code* is a colour with a name, a letter and a pattern. The word is also used for the index of
+  the code in `Scene.codes`.
 - A *lane* is a horizontal row of bars along an axis of cycles or bytes.
 - A *cell* is a square that stands for a tile, for several neighbouring tiles, or for an element.
 - A *stretch* is a group of consecutive supersteps that begins and ends where all IPUs wait for each
@@ -45,7 +48,7 @@ Views of tiles, codelets and memory:
 Further views:
 
 - `estimate(found)` shows the layers of a network that was not built, by cost, and its memory.
-- `estimates(found)` compares several of these networks or settings: the time by kind, the memory.
+- `estimates(found)` compares several such networks or settings by kinds of time and by memory.
 - `sweep(found)` is a curve over several runs.
 - `numbers(FLOAT, HALF)` draws number lines.
 - `formats(values, HALF)` shows which values a dtype can represent, and which factor makes all of

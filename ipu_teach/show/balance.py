@@ -1,10 +1,10 @@
 """The view `balance`: why tiles wait, which tile they wait for, and the time of evenly shared work.
 
-The upper lanes show the whole run. In each phase, the tiles are sorted by their time, so the grey
-area is the time that is lost. Below, the chosen superstep is shown in the same form, with a
-histogram of the tiles' working times, and with the waiting tiles on the machine. With several IPUs,
-there are lanes for each IPU, and stretches instead of supersteps: groups of supersteps at whose
-ends the IPUs wait for each other.
+The upper lanes show the whole run. In each phase, the tiles are sorted by the time that they work,
+so the grey area is the time lost by waiting. The lower lanes show the chosen superstep in the same
+form, with a histogram of the tiles' working times, and with the waiting tiles on the machine. With
+several IPUs, there are lanes for each IPU, and stretches instead of supersteps: groups of
+supersteps at whose ends the IPUs wait for each other.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FIFTHS = tuple(
 LAST = palette.CHOSEN.lettered("!", "the slowest, for which the others wait")
 BAR = Code("tiles that take so long", "T", "#009e73", "#1cb288", pattern="")
 CODES = (*STATES, *FIFTHS, BAR, LAST)
-MOST_STEPS = 500  # At most this many supersteps of each run are shown.
+MOST_STEPS = 500  # The maximum number of supersteps shown of each run.
 MOST_LANES = 64
 BINS = 24
 BARS = 240.0, 84.0  # The width and the height of the histogram.
@@ -72,17 +72,17 @@ def balance(
     The view shows why tiles wait in the run of `report`. With `other`, it shows two runs, one above
     the other, on one time axis. At most 500 supersteps of a run are shown, and fewer if the scene
     would be larger than 150 kB. A note below the picture says what is left out. The time of evenly
-    shared work is the mean over the tiles, phase by phase.
+    shared work is computed as if every tile took the mean time in each phase.
 
-    `why` is a chain of causes, `report.why(…)`, whose tiles get one colour. `at` is the superstep
-    at which the picture rests: its number, counted from 0, the name of a step, or a kind of phase
-    such as "exchange". By default, the picture rests at the step that `why` is about. Without
-    `why`, it rests at the superstep in the picture that loses the most cycles over all its
-    executions.
+    `why` is a chain of causes, such as `report.why(…)` returns; the tiles that it mentions are
+    drawn in one colour. `at` is the superstep at which the picture rests: its number, counted from
+    0, the name of a step, or a kind of phase such as "exchange". By default, the picture rests at
+    the step that `why` is about. Without `why`, it rests at the superstep in the picture that loses
+    the most cycles over all its executions.
 
-    The title is about the superstep at which the picture rests, or about a superstep that the
-    picture leaves out if that loses more cycles. With two reports and no `at`, the title is about
-    both runs.
+    The title is about the superstep at which the picture rests. But if the picture leaves out a
+    superstep that loses more cycles, the title is about that superstep. With two reports and no
+    `at`, the title is about both runs.
 
     :raises InvalidOptionError: if an argument is not a report, if nothing that takes time has run,
         or if no frame shows `at`. It is also raised if `why` is not a chain of causes.
@@ -110,9 +110,9 @@ def balance(
 class _Lost:
     """A stretch of a run, with the cycles for which its tiles wait.
 
-    A stretch is a superstep or, on several IPUs, the steps between two syncs of all IPUs. Equal
-    stretches of the run are one object: `runs` is how often the stretch ran, and `mean` is the mean
-    cycles for which a tile waits in one execution.
+    A stretch is a superstep or, on several IPUs, the steps between two syncs of all IPUs. One
+    object stands for all equal stretches of the run: `runs` is how often the stretch ran, and
+    `mean` is the number of cycles for which the average tile waits in one execution.
     """
 
     stretch: Segment
@@ -125,7 +125,7 @@ class _Run:
 
     Attributes:
         group: the noun for a frame, "superstep" or "stretch".
-        order: int64: the index in `all` of each stretch of the run.
+        order: int64: for each stretch of the run, in order, its index in `all`.
         all: the distinct stretches, with their waiting.
         cycles: the cycles of the run.
     """
@@ -143,7 +143,7 @@ class _Run:
         self.cycles = sum(entry.runs * entry.stretch.cycles for entry in self.all)
 
     def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
-        """Return `(span, cycles)` of each phase of a stretch in which tiles may differ.
+        """Return `(span, cycles)` of each phase of a stretch in which tiles can differ in time.
 
         `span` is the phase with its tiles, and `cycles` has the cycles of each tile that takes
         part.
@@ -168,7 +168,7 @@ class _Run:
         return sum(lost.runs * lost.mean for lost in self.all) / self.cycles
 
     def named(self, stretch: Segment) -> tuple[str, str]:
-        """Return `(kind, name)` of the step in a stretch, as texts.
+        """Return `(kind, name)` of the step in a stretch, as strings.
 
         If there are several steps, the kind is "" and the name is the number of steps.
         """
@@ -178,13 +178,14 @@ class _Run:
         return cost.kind, cost.name
 
     def title(self, stretch: Segment) -> str:
-        """Return the kind and the name of the step in a stretch as one text."""
+        """Return the kind and the name of the step in a stretch as one string."""
         return " ".join(self.named(stretch)).strip()
 
     def longest(self, entry: _Lost) -> Span | None:
         """Return the phase of a stretch in which tiles wait most, or None.
 
-        It is None if no tile waits in a phase, or if IPUs wait at least as long for each other.
+        The result is None if no tile waits in a phase, or if the waiting of IPUs for each other is
+        at least as long.
         """
         lost_by_phase = [
             (int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)
@@ -198,7 +199,7 @@ class _Run:
 
         The result is empty in these cases:
 
-        - There is no such phase, or IPUs wait at least as long for each other.
+        - There is no such phase, or the waiting of IPUs for each other is at least as long.
         - No tile is at work during the whole phase.
         - At least half of the tiles are equally slow.
         """
@@ -227,7 +228,7 @@ class _Run:
     def waits_for(self, lost: _Lost) -> str:
         """Return the name of the tile, the tiles or the IPU that the others wait for.
 
-        It is "" if at least half of the tiles are equally slow, or if none waits.
+        The result is "" if at least half of the tiles are equally slow, or if no tile waits.
         """
         last = self.last_tiles(lost)
         if len(last):
@@ -246,9 +247,9 @@ class _Run:
         return tiles_named(np.flatnonzero(self.tied(lost, span)[0])).partition(" ")[2]
 
     def reason(self, lost: _Lost) -> str:
-        """Return a text about the waiting in a stretch: its share, the slowest tile, the reason.
+        """Describe the waiting in a stretch: its share of the time, the slowest tile, the reason.
 
-        The text also has the cycles that the stretch would take with evenly shared work.
+        The description also has the cycles that the stretch would take with evenly shared work.
         """
         stretch = lost.stretch
         cycles = lost.stretch.cycles
@@ -278,10 +279,10 @@ class _Run:
         )
 
     def _cause(self, span: Span) -> str:
-        """Return a text about the slowest tile of a phase: its bytes, or its codelets.
+        """Describe the slowest tile of a phase by its bytes or its codelets.
 
-        For an exchange, the text has the bytes that the tile exchanges. For a compute phase, it has
-        the codelets that the tile executes and that only few tiles execute.
+        For an exchange, the description has the bytes that the tile exchanges. For a compute phase,
+        it has the codelets that the tile executes and that only few tiles execute.
         """
         assert span.phase.busy is not None
         step = span.part.step
@@ -305,8 +306,9 @@ class _Shown:
     Attributes:
         stills: a still for each stretch.
         frames: the index of the still of each frame.
-        entries: for each still, its stretch.
-        lost: for each still, the mean cycles for which a tile waits, added up over all executions.
+        entries: for each still, the stretch that it shows.
+        lost: for each still, the cycles for which the average tile waits, added up over all
+            executions.
         rows: the rows of the table, one for each stretch, including stretches that are not drawn.
     """
 
@@ -318,7 +320,7 @@ class _Shown:
         self.rows = list[tuple[str, ...]]()
 
     def add(self, run: _Run, lanes: LanesOf, name: str, max_steps: int, panels: Panels) -> None:
-        """Add the stretches of the first `max_steps` supersteps of a run, and their drawings.
+        """Add the stretches in the first `max_steps` supersteps of a run, with their drawings.
 
         `name` is the name of the run in the picture.
         """
@@ -341,7 +343,7 @@ class _Shown:
     def worst(self) -> list[int]:
         """Return one frame for each still, sorted by waiting in descending order.
 
-        If several frames show the same still, the result has the first of them.
+        If several frames show the same still, the result contains the first of these frames.
         """
         first_frame = {still: f for f, still in reversed([*enumerate(self.frames)])}
         worst = sorted(first_frame.values())
@@ -350,7 +352,7 @@ class _Shown:
 
 
 def _histograms(stills: list[Still]) -> Painted:
-    """Return a mark with a histogram for each still: how many tiles work for how long."""
+    """Return a mark with a histogram for each still that shows how many tiles work how long."""
     longest = [
         max(
             int(v["work"].max())
@@ -431,7 +433,7 @@ def _scene(runs: list[_Run], max_steps: int) -> Scene:
 
 
 def _shown(run: _Run, max_steps: int, panels: Panels) -> list[int]:
-    """Return the indices of the stretches in the first `max_steps` supersteps, at least one.
+    """Return the indices of the stretches within the first `max_steps` supersteps, at least one.
 
     If some supersteps are left out, add a note to `panels`.
     """
@@ -458,7 +460,8 @@ def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, index: int) -> Sti
     tiles_mark = f"tiles of {name}"
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
     phases_of_last = [s.phase for s in stretch.spans if stretch.lasts(s.part)]
-    # Lanes are sorted in each phase, so their times are added up phase by phase.
+    # The lanes are sorted separately in each phase, so the times of a lane are added up phase by
+    # phase.
     busy_of_lane: Array = np.zeros(lanes.count, np.int64)
     for span, times in run.phases(stretch):
         per_tile: Array = np.zeros(run.tiles, np.int64)
@@ -486,7 +489,7 @@ def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, index: int) -> Sti
 def _histogram(work: Array) -> Array:
     """Return int64[BINS]: the number of tiles in each range of working times.
 
-    The ranges are equal. They reach from 0 to the longest time in `work`.
+    The ranges have equal widths, and together they reach from 0 to the longest time in `work`.
     """
     return np.histogram(work, BINS, (0, max(1, float(work.max()))))[0].astype(np.int64)
 
@@ -494,7 +497,7 @@ def _histogram(work: Array) -> Array:
 def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     """Return the title: the share of waiting and, for a single run, where most of it is lost.
 
-    `worst` is the stretch in which most is lost, and `place` is its index in the run.
+    `worst` is the stretch in which the most cycles are lost, and `place` is its index in the run.
     """
     shares = [f"{100 * run.waiting:.1f} %" for run in runs]
     if len(runs) > 1:
@@ -531,7 +534,8 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
 def _worst_place(run: _Run, frame: int, shown_stretches: _Shown) -> tuple[int, _Lost]:
     """Return (index in the run, stretch) of the stretch in which most cycles are lost.
 
-    It is the stretch that `frame` shows, unless the picture leaves out a stretch that loses more.
+    The result is the stretch that `frame` shows, unless the picture leaves out a stretch that loses
+    more cycles.
     """
     of_frame = shown_stretches.entries[shown_stretches.frames[frame]]
     of_run = worst_of(run)
@@ -542,7 +546,7 @@ def _worst_place(run: _Run, frame: int, shown_stretches: _Shown) -> tuple[int, _
 
 
 def worst_of(run: _Run) -> _Lost:
-    """Return the stretch of a run in whose executions together the tiles wait most."""
+    """Return the stretch of a run with the most waiting, summed over its executions."""
     return max(run.all, key=lambda lost: lost.runs * lost.mean)
 
 

@@ -1,6 +1,6 @@
 """The blocks that lightweight profiling records, as nested boxes on a time axis, tile below tile.
 
-They are a mark of the view `timeline`.
+The blocks are a mark of the view `timeline`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Blocks:
     `tiles` is a tile number or a list of tile numbers, and `which` are the filters of
     `Execution.blocks`.
 
-    :raises InvalidOptionError: if there are no tiles or too many, or no profiled blocks on them.
-        The errors of `Execution.blocks` are raised too.
+    :raises InvalidOptionError: if there are no tiles or too many, or if there are no profiled
+        blocks on the tiles. The errors of `Execution.blocks` are also raised.
     """
 
     def __init__(self, report: Report, tiles: object, total: float, which: dict[str, Any]) -> None:
@@ -58,13 +58,13 @@ class Blocks:
 
     @property
     def codes(self) -> tuple[Code, ...]:
-        """The colours of the blocks, as codes without repetitions."""
+        """The distinct codes (colours) of the blocks."""
         return tuple(dict.fromkeys(self._code))
 
     def flame(self, codes: Sequence[Code], pitch: float) -> Flame:
         """Return a mark of the blocks as nested boxes in rows.
 
-        `codes` lists all colours of the scene. It must contain those of the blocks.
+        `codes` lists all colours of the scene. `codes` must contain the colours of the blocks.
         """
         boxes = list[tuple[int, int, int, str, int]]()
         first_row = 0
@@ -96,7 +96,7 @@ class Blocks:
         return HEADS, tuple(map(_row, self.all))
 
     def _where(self) -> str:
-        """Return the tiles as a text."""
+        """Return a string that names the tiles."""
         return f"tile{'s' if len(self.tiles) > 1 else ''} {', '.join(map(str, self.tiles))}"
 
 

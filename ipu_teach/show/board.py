@@ -1,4 +1,4 @@
-"""Draw a board, its messages, its list and its history as shapes, for a frame of the view `run`.
+"""Draw a board as shapes, with its messages, list and history, for a frame of the view `run`.
 
 A board is a mark with a box for each tile and numbers in the boxes. static/board.js draws the same
 shapes in the player.
@@ -33,14 +33,14 @@ from ipu_teach.types import Array
 
 # static/board.js has the same numbers.
 FOOT = 22.0  # The height of the area of a box in which messages arrive.
-# If a marked cell is narrower than this, it is underlined. A wider one gets a rim.
+# A marked cell that is narrower than this is underlined. A wider marked cell gets a rim.
 NARROW = 10.0
-# This rounds half up, as browsers do.
+# Maps a number of digits to a context that rounds half up, as browsers do.
 ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4, 5, 6)}
 
 
 def value(text: str) -> float:
-    """Return the number in a text: 1 for True, 0 for False, NaN for "?" (unwritten)."""
+    """Convert a string to a number: 1 for "True", 0 for "False", NaN for "?" (unwritten)."""
     return (
         float(text == "True")
         if text in ("True", "False")
@@ -49,10 +49,10 @@ def value(text: str) -> float:
 
 
 def short(text: str, room: float, digits: int = 4) -> str:
-    """Return a number with at most `digits` significant digits, or fewer if `room` is narrow.
+    """Shorten a number to at most `digits` significant digits, or fewer if `room` is narrow.
 
-    `room` is the width in units of the drawing. A whole number keeps up to six digits. The text is
-    "" if not even one digit fits.
+    `text` is the number as a string, and `room` is the width in units of the drawing. A whole
+    number keeps up to six digits. The result is "" if not even one digit fits.
     """
     max_letters = int(room / OF_LETTER)
     if text == "?" or len(text) <= max_letters and not set(text) & set(".e"):
@@ -108,9 +108,9 @@ class Places:
 
 
 def value_codes(board: Board, texts: list[str]) -> Array:
-    """Return int64[count]: the code of the colour for the number in each cell.
+    """Return int64[count]: the colour code for the number in each cell.
 
-    `texts` has the text of each cell: a number, or "?" for an unwritten element.
+    `texts` has a string for each cell: a number, or "?" for an unwritten element.
     """
     codes = np.full(len(texts), board.unwritten)
     known = np.array([text != "?" for text in texts], bool)
@@ -122,7 +122,7 @@ def value_codes(board: Board, texts: list[str]) -> Array:
 
 
 def outline(x: float, y: float, width: float, height: float) -> Array:
-    """Return float[5, 2]: the corners of the rim of a box, and the first corner again."""
+    """Return float[5, 2]: the four corners of a box's rim, followed by the first corner again."""
     return np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)])
 
 
@@ -192,10 +192,10 @@ def _tiles(scene: Scene, board: Board, places: Places, state: Array) -> Iterator
 
 
 def _rims(board: Board, places: Places, cells: Array) -> Iterator[Shape]:
-    """Yield a border around the cells of each tensor in a tile, and texts for undrawn elements.
+    """Yield a border around each tensor's cells in a tile, and texts about undrawn elements.
 
-    A board with a single tensor has no such borders. A text has the number of elements of a tensor
-    in a tile that are not drawn.
+    A board with a single tensor has no such borders. A text about undrawn elements says how many
+    elements of a tensor in a tile are not drawn.
     """
     rest = []
     for row, rim_code in enumerate(board.rims):
@@ -214,7 +214,7 @@ def _rims(board: Board, places: Places, cells: Array) -> Iterator[Shape]:
 
 
 def _touched(touches: Sequence[Array], cells: Array) -> Iterator[Shape]:
-    """Yield thin borders around the cells that are read, thick ones around those written.
+    """Yield thin borders around cells that are read, and thick borders around written cells.
 
     `touches` is (cells that are read, cells that are written), or () if there are none.
     """
@@ -231,9 +231,9 @@ def under_way(
 ) -> tuple[tuple[Message, ...], float]:
     """Return `(messages, cycles)`: the messages of a frame, and the cycles since they were sent.
 
-    `name` is the name of the mark with the messages. Messages that have arrived stay until the
-    superstep changes a value. If the messages were sent in an earlier frame, the cycles are
-    infinite. If there are no messages, return `((), 0.0)`.
+    `name` is the name of the mark with the messages. Messages that have arrived remain until the
+    superstep changes a value. If the messages were sent in an earlier frame, `cycles` is infinite.
+    If there are no messages, return `((), 0.0)`.
     """
     for back in range(frame, -1, -1):
         still = scene.stills[int(scene.frames[back])]
@@ -264,7 +264,7 @@ class _Packet(NamedTuple):
 def _packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[_Packet]:
-    """Yield the packets of a frame, unless the messages are many or are sent between IPUs."""
+    """Yield the packets of a frame, unless there are many messages or messages between IPUs."""
     places = Places(board)
     messages, now = under_way(scene, frame, progress, name)
     if len(messages) > MOST_PACKETS or any(map(board.link, messages)):
@@ -278,7 +278,7 @@ def _packets(
     landed: Counter[int] = Counter()
     for message in messages:
         assert message.cells is not None
-        # The message is drawn without a number if none of its cells is drawn.
+        # If no cell of the message is drawn, its number is unknown, and the packet shows its bytes.
         cell = int(message.cells[0]) if len(message.cells) else -1
         text = (
             short((after if message.after else before)[cell], 44)
@@ -309,10 +309,10 @@ def _width(text: str) -> float:
 def paint_packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[Shape]:
-    """Yield the messages between the boxes of a board, as packets with a number or their bytes.
+    """Yield the messages between a board's boxes as packets labelled with a number or bytes.
 
-    Messages between IPUs are drawn as arrows next to the boxes instead. `paint_board` draws the
-    lines of the packets, and the arrows if there are many messages.
+    Messages between IPUs are left out, because arrows next to the boxes show them. `paint_board`
+    draws the lines of the packets, and the arrows if there are many messages.
     """
     messages, _ = under_way(scene, frame, progress, name)
     if any(map(board.link, messages)):
@@ -331,7 +331,7 @@ def paint_packets(
 
 
 def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
-    """Yield an arrow for each message between boxes, and a text with their number and bytes.
+    """Yield an arrow for each message between boxes, and a text with the total number and bytes.
 
     The arrows of the focused box are dark. Messages from or to the host have no arrow.
     """
@@ -353,7 +353,7 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
         start = (x + places.wide * 0.3, y + raised)
         end = (u + places.wide * 0.7, v + raised)
         thick, role = (1.5, "ink") if own_pair else (1.0, "line")
-        # An arrow between the end of a row of boxes and the beginning of the next is in two parts.
+        # An arrow from the end of a row of boxes to the beginning of the next row has two parts.
         if abs(source - to) == 1 and y != v:
             rims = (board.right, board.x) if ahead else (board.x, board.right)
             yield Stroke((start, (rims[0], start[1])), thick, role)
@@ -364,8 +364,9 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
 def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
     """Yield an arrow next to the boxes for each message between IPUs.
 
-    Each arrow has a vertical line and two ends of its own. Up to two arrows have a label with their
-    bytes. If there are more, a text above the boxes has the number and the bytes of the messages.
+    Each arrow has its own vertical line and its own two ends. If there are at most two arrows, each
+    has a label with its bytes. If there are more, a text above the boxes has the number and the
+    bytes of all these messages.
     """
     code = next((i for i, code in enumerate(scene.codes) if code.letter == "L"), 0)
     right = places.board.right
@@ -412,7 +413,7 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
 def _corners(x: float, y: float, wide: float, high: float) -> Iterator[Shape]:
     """Yield four corners around a box, which mark the chosen element.
 
-    They are not a border, because a thick border would mean "written".
+    The element gets no full border, because a thick border means "written".
     """
     long = min(5.0, wide / 3 + 2)
     for a, right in ((x - 3, 1), (x + wide + 3, -1)):
@@ -454,7 +455,7 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
 
 
 def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
-    """Yield the history of the focused cell: its number over the run.
+    """Yield the history of the focused cell: how its number changes during the run.
 
     `edges` has the beginning of each frame as a fraction of the run.
     """

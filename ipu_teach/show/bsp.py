@@ -1,15 +1,15 @@
 """The view `bsp`: an animation of the supersteps of a run.
 
 Every tile syncs, exchanges and computes, and the slowest tile decides when all tiles continue. The
-left panel shows the tiles. The right panel has a lane for each tile with its phases in the current
-superstep, and with its waiting. The strip below shows the whole run. On a machine of more than 64
-tiles, the lanes are quantiles: in each phase, the tiles are sorted by their time, which keeps the
-shares of time. An arrow stands for one message, or for several messages from one sender to the same
-receivers.
+left panel shows the tiles. The right panel has a lane for each tile, which shows the tile's phases
+and its waiting in the current superstep. The strip below shows the whole run. On a machine of more
+than 64 tiles, the lanes are quantiles: in each phase, the tiles are sorted by their time, so the
+lanes still show which share of the time tiles work and wait. An arrow stands for one message, or
+for several messages from one sender to the same receivers.
 
-On several IPUs, a stretch is the steps between two syncs of all IPUs. It is divided into frames
-wherever an IPU begins or ends a phase. Together, the frames last as long as the run. One arrow
-between two IPUs stands for all messages from one to the other.
+On several IPUs, a stretch is the steps between two syncs of all IPUs. A stretch is divided into
+frames wherever an IPU begins or ends a phase. All frames together last as long as the run. An arrow
+from one IPU to another stands for all messages between them in this direction.
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
 
 BEYOND = {HOST: "host", STREAMING: "streaming memory"}
-MOST_CELLS = 4096  # With more tiles, a cell stands for several tiles.
-# A run of several IPUs is first tried with FIRST_FRAMES. If it has more than MANY_FRAMES, each
-# frame is a phase of the IPU that ends the stretch last, so that more of the run is shown. If the
-# scene is too large, frames are left out down to FEW_FRAMES, and only then do tiles share cells.
+MOST_CELLS = 4096  # With more tiles than this, a cell stands for several tiles.
+# For a run of several IPUs, the scene is first built with at most FIRST_FRAMES frames. If the run
+# has more than MANY_FRAMES frames, each frame is a phase of the IPU that ends the stretch last, so
+# that more of the run is shown. If the scene is too large, frames are left out until FEW_FRAMES
+# remain. Only if it is still too large do tiles share cells.
 FIRST_FRAMES = 256
 MANY_FRAMES = 384
 FEW_FRAMES = 100
@@ -98,9 +99,9 @@ def bsp(
     tiles. A note below the picture says what is left out.
 
     `paired` puts the lanes of the same tile in two runs next to each other. `why` is a chain of
-    causes, `report.why(…)`, whose tiles get one colour. `at` is the superstep at which the picture
-    of one run rests: its number, counted from 0, the name of a step, or a kind of phase such as
-    "exchange".
+    causes, such as `report.why(…)` returns; the tiles that it mentions are drawn in one colour.
+    `at` is the superstep at which the picture of one run rests: its number, counted from 0, the
+    name of a step, or a kind of phase such as "exchange".
 
     By default, the picture rests in the compute or exchange phase in which the waiting of all tiles
     adds up to the most cycles. If no tile waits, it rests in the longest compute phase. On several
@@ -147,7 +148,7 @@ def _fitted(report: Report, contents: Carried) -> Scene:
     target = report.target
     has_several = target.num_ipus > 1
     tiles_per_cell = -(-target.num_tiles // MOST_CELLS)
-    # For each frame: (index of the superstep in the run, index of the exchange in its step).
+    # Maps each frame to (index of the superstep in the run, index of the exchange in its step).
     frames: dict[int, tuple[int, int]] = {}
     if contents and not has_several:
         order = enumerate(report.step_numbers.tolist())
@@ -170,7 +171,7 @@ def _fitted(report: Report, contents: Carried) -> Scene:
             and phases.is_cut(max_frames)
         ):
             max_frames = min(MOST_FRAMES, int(0.9 * shown * MOST_BYTES / size))
-            if max_frames > FIRST_FRAMES:  # The scene has room for more frames.
+            if max_frames > FIRST_FRAMES:  # The scene is small enough for more frames.
                 continue
         if size <= MOST_BYTES:
             return scene
@@ -194,7 +195,7 @@ def axis_of(view: View) -> float:
 
 
 def with_axis(view: View, axis: float) -> View:
-    """Return the view; if it is a `bsp` view, its lanes show `axis` cycles."""
+    """Return the view; if it is a `bsp` view, change its lanes to show `axis` cycles."""
     if not axis_of(view) or axis <= 0:
         return view
     marks = tuple(
@@ -204,7 +205,7 @@ def with_axis(view: View, axis: float) -> View:
 
 
 def _late(still: Still) -> Still:
-    """Return a copy of a still that stops while only its slowest cells are still at work."""
+    """Return a copy of a still that rests at a moment when only its slowest cells are at work."""
     busy = still.values.get("busy", np.zeros(0, np.int64))
     if not still.flows or busy.min() == busy.max():
         return still
@@ -213,10 +214,10 @@ def _late(still: Still) -> Still:
 
 
 class _Builder:
-    """Builds the scene of a run, in which a cell stands for `tiles_per_cell` tiles.
+    """A builder of a run's scene, in which each cell stands for `tiles_per_cell` tiles.
 
     Attributes:
-        beyond: those of "host" and "streaming memory" with which the run exchanges data.
+        beyond: "host" and "streaming memory", as far as the run exchanges data with them.
     """
 
     def __init__(self, phases: Phases, tiles_per_cell: int) -> None:
@@ -224,7 +225,7 @@ class _Builder:
         self.phases = phases
         self.cells = CellGrid(self.report.target, tiles_per_cell)
         self.beyond = [BEYOND[kind] for kind in phases.kinds if kind in BEYOND]
-        # If lanes are means over several tiles, the slowest tile has a lane of its own.
+        # If lanes are means over several tiles, the slowest tile has an additional lane for itself.
         self.has_slowest = self.phases.is_sorted and not self.phases.has_several
         names = ["slowest"] * self.has_slowest + ["host"] * bool(self.beyond)
         self.stills = Stills(phases, self.cells, ("lanes", *names))
@@ -269,8 +270,8 @@ class _Builder:
     def _shown_stretches(self, max_frames: int) -> int:
         """Return how many stretches must be drawn for the first `max_frames` frames, at least 1.
 
-        They are the first stretches in `phases.stretches`, in which equal stretches of the run are
-        one entry.
+        The drawn stretches are the first entries of `phases.stretches`, in which all equal
+        stretches of the run share one entry.
         """
         sizes = [len(self.phases.edges(stretch)) - 1 for stretch in self.phases.stretches]
         frames = np.cumsum([sizes[i] for i in self.phases.order.tolist()])
@@ -282,9 +283,9 @@ class _Builder:
     ) -> tuple[int, str]:
         """Return `(poster, title)`: the frame at which the picture rests, and a title about it.
 
-        The frame is the end of the longest waiting of IPUs. If no IPU waits, it is the phase in
-        which tiles wait most or, if no tile waits, the longest compute phase. `stills_of` has the
-        indices of the stills of each stretch.
+        The frame is the end of the longest waiting of IPUs. If no IPU waits, the frame is the phase
+        in which tiles wait most. If no tile waits either, it is the longest compute phase.
+        `stills_of` has the indices of the stills of each stretch.
         """
         numbers: list[int] = frames.tolist()
 
@@ -334,8 +335,8 @@ class _Builder:
         """Return a title about the still with index `number`: which tiles make others wait.
 
         If the phase of the still is neither compute nor exchange, the title is about the kind of
-        phase that takes most of the run. `group` is the position of the superstep in the run,
-        counted from 1. If it is 0, the title does not have it.
+        phase that takes most of the run. `group` is the 1-based position of the superstep in the
+        run. If `group` is 0, the title has no position.
         """
         main = self._span_of(number, stills_of)
         if main.phase.busy is not None and main.phase.kind in (COMPUTE, EXCHANGE):
@@ -360,9 +361,9 @@ class _Builder:
     def _frames(self, stills_of: list[range], panels: Panels, max_frames: int) -> Array:
         """Return int64[frames]: the index of the still of each frame.
 
-        There are at most `max_frames` frames, except that the first stretch always has all its
-        frames. A stretch is shown completely or not at all. If supersteps are left out, add a note
-        to `panels`.
+        There are at most `max_frames` frames, unless the first stretch alone has more: its frames
+        are all included. A stretch is shown completely or not at all. If supersteps are left out,
+        add a note to `panels`.
         """
         frames: list[int] = []
         shown = len(self.report.step_numbers[:MOST_FRAMES])
@@ -375,7 +376,7 @@ class _Builder:
         return np.array(frames, np.int64)
 
     def _put(self, panels: Panels) -> None:
-        """Put the marks: the tiles, their messages, the lanes and the strip of the run."""
+        """Add the marks: the tiles, their messages, the lanes and the strip of the run."""
         cells = np.arange(self.cells.count)
         panels.put(replace(self.cells.grid, key=cells))
         panels.marks.append(Flows("messages", "tiles"))
@@ -406,7 +407,7 @@ class _Builder:
         panels.put(Track(), high=22)
 
     def _add_notes(self, panels: Panels, has_messages: bool) -> None:
-        """Add the notes on what was merged or left out."""
+        """Add the notes that say what the picture merges or leaves out."""
         if self.cells.tiles_per_cell > 1:
             panels.notes.append(
                 f"A cell stands for up to {self.cells.tiles_per_cell} tiles: their longest time, "
@@ -428,7 +429,7 @@ class _Builder:
         )
 
     def _as_lane(self, stretch: Segment, kinds: Container[str]) -> Drawing:
-        """Return a drawing with one lane, which shows the phases of a stretch as long as they take.
+        """Return a drawing with one lane, which shows the phases of a stretch to scale.
 
         Only phases whose kind is in `kinds` are drawn.
         """

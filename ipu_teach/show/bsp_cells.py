@@ -19,9 +19,9 @@ from ipu_teach.show.scene import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-# If an exchange has at most this many messages, all of them are drawn.
+# If an exchange has more messages than this, some messages are not drawn.
 MOST_MESSAGES = 64
-# If there are more messages than MOST_MESSAGES, at most this many of one cell are drawn.
+# In this case, the maximum number of messages of the slowest cell that are drawn.
 MOST_OF_ONE = 64
 SIDE = 264.0  # The side of the square with the tiles.
 
@@ -61,8 +61,8 @@ class CellGrid:
         """Return `(messages, summary)`: the messages to draw, and a text about all messages.
 
         Only messages from tiles in `tiles` (bool[tiles]) count. If there are more than 64 messages
-        between cells, only those between IPUs and the largest of the slowest cell are drawn. `busy`
-        has the cycles of each cell.
+        between cells, only the messages between IPUs and the largest messages of the slowest cell
+        are drawn. `busy` has the cycles of each cell.
         """
         if not tiles.all():
             rows = np.flatnonzero(tiles[transfers.source])
@@ -80,8 +80,8 @@ class CellGrid:
         if len(messages) <= MOST_MESSAGES:
             return tuple(messages), summary
         slowest_cell = int(np.argmax(busy))
-        # All messages between IPUs are drawn, because they are few, and each stands for many
-        # messages.
+        # All arrows between IPUs are drawn, because there are only a few of them, and each stands
+        # for many messages.
         link_messages = [m for m in messages if self._is_link(m)]
         of_slowest_cell = [
             m
@@ -100,7 +100,7 @@ class CellGrid:
         return (*link_messages, *of_slowest_cell), summary
 
     def _between_cells(self, transfers: Transfers) -> list[Message]:
-        """Return one message for each pair of a sending cell and a set of receiving cells.
+        """Return a message for each combination of a sending cell and a set of receiving cells.
 
         On several IPUs, all messages from one IPU to another become one message.
         """

@@ -36,12 +36,12 @@ from ipu_teach.show.segments import (
     segments,
 )
 
-MOST_FRAMES = 3000  # At most this many frames of a run are shown.
-MOST_LANES = 64  # With more tiles, the lanes are sorted and shared.
+MOST_FRAMES = 3000  # The maximum number of frames shown of a run.
+MOST_LANES = 64  # With more tiles than this, the lanes are sorted, and tiles share lanes.
 
 
 class _Executed(NamedTuple):
-    """The executions of a compiled step by one IPU, or by all IPUs together, and its phases.
+    """The executions of a compiled step, by one IPU or by all IPUs together, with its phases.
 
     `times` is the number of executions.
     """
@@ -55,13 +55,14 @@ class Phases:
     """The stretches of a run, their division into frames, and the phase that each frame is about.
 
     Usually, a new frame begins whenever a phase of some IPU begins or ends. If a stretch has more
-    than `max_edges` such times, its frames are instead the phases of a single IPU: the IPU that
-    ends the stretch last.
+    than `max_edges` such moments, its frames are instead the phases of the single IPU that ends the
+    stretch last.
 
     Attributes:
         executed: the executions of the compiled steps that ran.
-        stretches: the distinct stretches; a stretch is the steps between two syncs of all IPUs.
-        order: int64: the index in `stretches` of each stretch of the run.
+        stretches: the distinct stretches; a stretch consists of the steps between two syncs of all
+            IPUs.
+        order: int64: for each stretch of the run, in order, its index in `stretches`.
         kinds: the kinds of phases that occur.
     """
 
@@ -86,7 +87,7 @@ class Phases:
         self.kinds = [kind for kind in STATE if kind in occurring]
 
     def merge_frames(self) -> None:
-        """Divide each stretch into fewer frames: phases of the IPU that ends the stretch last."""
+        """Make each stretch have fewer frames: the phases of the IPU that ends the stretch last."""
         self.max_edges = 0
         self._edges_of.clear()
 
@@ -95,7 +96,7 @@ class Phases:
         return sum(len(self.edges(self.stretches[i])) - 1 for i in self.order.tolist()) > max_frames
 
     def edges(self, stretch: Segment) -> list[int]:
-        """Return the cycles at which the frames of a stretch begin, followed by its end."""
+        """Return the cycles at which a stretch's frames begin, and the cycle at which it ends."""
         if stretch not in self._edges_of:
             spans = stretch.spans
             edges = {0, *(s.start + s.phase.cycles for s in spans)}
@@ -112,24 +113,25 @@ class Phases:
     def main(self, stretch: Segment, begin: int) -> Span:
         """Return the phase that describes the frame beginning at cycle `begin` of a stretch.
 
-        It is the phase of the IPU that ends the stretch last or, if that IPU is idle, the first
-        phase in progress.
+        The result is the phase of the IPU that ends the stretch last. If that IPU is idle, it is
+        the first phase in progress.
         """
         active = self.active(stretch, begin)
         return next((span for span in active if stretch.lasts(span.part)), active[0])
 
     def ends_of(self, high: float) -> tuple[tuple[str, float], ...]:
-        """Return the texts beside the lanes, each with its fraction of the height.
+        """Return the texts beside the lanes, each with its vertical position as a fraction.
 
-        `high` is the height of all lanes together, in units of the drawing.
+        The fraction is relative to `high`, the height of all lanes together, in units of the
+        drawing.
         """
         is_narrow = self.has_several and high / self.lanes < SMALLEST_LABEL * 0.7
         return self.by_tile.ends if self.is_sorted or is_narrow else ()
 
     def named(self, part: IPUStep) -> tuple[str, str]:
-        """Return `(kind, name)` of a step, as texts.
+        """Return `(kind, name)` of a step, as strings.
 
-        If a single IPU executes the step, the name begins with that of the IPU.
+        If a single IPU executes the step, the name begins with the name of the IPU.
         """
         prefix = "" if part.ipu is None else f"{self.report.target.sets[part.ipu]}: "
         return self.report.step_cost(part.step).kind, label(prefix + self.name(part), 48)
@@ -150,7 +152,7 @@ class Phases:
     def sentence(self) -> str:
         """Return a sentence with the share of each kind of phase, and the longest compute phase.
 
-        On several IPUs, it has the share of the run for which each IPU works instead.
+        On several IPUs, the sentence instead has the share of the run for which each IPU works.
         """
         report = self.report
         total = report.total_cycles
@@ -167,7 +169,7 @@ class Phases:
         return f"{run_of(report)}: {shares}.{worst}"
 
     def table(self, kinds: list[str]) -> Table:
-        """Return the table: a row for each step, with its cycles by the kinds of phases `kinds`."""
+        """Return the table, with a row for each step and a column for each kind of phase."""
         rows = []
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
         for part, times, phases in self.executed:

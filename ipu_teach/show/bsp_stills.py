@@ -26,15 +26,15 @@ from ipu_teach.show.segments import (
 )
 from ipu_teach.types import Array
 
-MOST_TOLD = 16  # A note lists at most this many groups of IPUs.
+MOST_TOLD = 16  # The maximum number of groups of IPUs that a note lists.
 
 
 @dataclass
 class _Channels:
     """The fields of a `Still` that depend on the work of the tiles.
 
-    `cells` becomes the entry "tiles" of `Still.cells`, and `messages` the entry "messages" of
-    `Still.flows`. The other fields have the same names in `Still`.
+    `cells` becomes the entry "tiles" of `Still.cells`, and `messages` becomes the entry "messages"
+    of `Still.flows`. The other fields have the same names in `Still`.
     """
 
     cells: tuple[int | Array, float | Array, int]
@@ -46,17 +46,17 @@ class _Channels:
 
 
 class Stills:
-    """Creates the stills of the stretches of a run.
+    """A builder of the stills of a run's stretches.
 
-    A stretch is the consecutive supersteps between two points at which all IPUs wait for each
-    other.
+    A stretch consists of the consecutive supersteps between two points at which all IPUs wait for
+    each other.
     """
 
     def __init__(self, phases: Phases, cells: CellGrid, lanes: tuple[str, ...]) -> None:
         self.report = phases.report
         self.phases = phases
         self.cells = cells
-        # `lanes[k]` is the name of the mark in which drawing k of a stretch is shown.
+        # `lanes[k]` is the name of the mark that shows drawing k of a stretch.
         self.lanes = lanes
 
     def of(self, stretch: Segment, drawing: int) -> list[Still]:
@@ -94,7 +94,7 @@ class Stills:
             if span.phase.exchange >= 0:
                 self._add_exchange(channels, span, span is main)
         at = 1.0
-        # A still picture shows the moment when all senders and receivers are at work.
+        # A picture that does not move shows the moment when all senders and receivers are at work.
         if channels.messages:
             busy = channels.values["busy"]
             at = int(busy[busy > 0].min()) / 2 / cycles
@@ -173,10 +173,10 @@ class Stills:
             channels.say += suffix
 
     def _meanwhile(self, active: list[Span]) -> str:
-        """Return a text about the work of each IPU, from the phases that are in progress."""
+        """Describe the work of each IPU, based on the phases that are in progress."""
         names = self.report.target.sets
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
-        # The keys describe work, and the values are the IPUs that do it.
+        # Maps each description of work to the IPUs that do this work.
         ipus_of: dict[str, list[int]] = {}
         for span in active:
             work = f"{span.phase.kind} of {self.phases.name(span.part)}"

@@ -1,4 +1,4 @@
-"""The view `bsp` of two runs: the lanes of both on one time axis, one run above the other."""
+"""The view `bsp` of two runs: the lanes of both runs on one time axis, one run above the other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ipu_teach.show.segments import (
     segments,
 )
 
-MOST_OF_TWO = 500  # At most this many supersteps of each run are shown.
+MOST_OF_TWO = 500  # The maximum number of supersteps shown of each run.
 
 
 def two_runs(runs: list[Phases]) -> Scene:
@@ -107,7 +107,7 @@ def _stretch_still(name: str, run: Phases, stretch: Segment, drawing: int) -> St
 
 
 def _put_tape(panels: Panels, name: str, run: Phases, span: int) -> None:
-    """Put the lanes of the run called `name` on a time axis of `span` cycles."""
+    """Add the lanes of the run called `name` on a time axis of `span` cycles."""
     report = run.report
     heading = (
         f"{name}: {titled(report, counted(report.target.num_tiles, 'tile'))}, "
@@ -122,7 +122,7 @@ def _put_tape(panels: Panels, name: str, run: Phases, span: int) -> None:
 
 
 def _compared(first: float, second: float) -> str:
-    """Return the title of two runs: by how much their cycles `first` and `second` differ."""
+    """Return a title that says by how much the cycles of two runs, `first` and `second`, differ."""
     if first == second:
         return "Both runs take equally long"
     share = abs(second - first) / first if first else 0.0

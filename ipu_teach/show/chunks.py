@@ -6,18 +6,18 @@ whose sums are completed by the same IPU, which is the home of the chunk.
 A `Label` follows each byte through the copies and compute sets of a run. It says on which IPU the
 byte began, and which IPUs have contributed to its value:
 
-- A byte begins at its own address, on the IPU of its tile. It keeps this origin from the first time
-  that it leaves its IPU. A copy also copies the label.
-- If the fields of a vertex are equally long, it joins their labels element by element. Any other
-  vertex joins the labels of everything that it reads.
+- A byte begins at its own address, on the IPU of its tile. Once the byte has left its IPU, it keeps
+  this origin. A copy also copies the label.
+- If all fields of a vertex have the same length, the vertex joins their labels element by element.
+  Any other vertex joins the labels of everything that it reads.
 - A sum is complete if every IPU of the group has contributed to it.
 - If an IPU contributes to a sum that already contains its value, a new collective has begun, and
   all labels start again.
 
 The home of a byte is known only when its sum is complete, so a collective is followed twice: first
-to find the home of each byte, then with the numbers of the chunks. Chunks are numbered in the order
-of their first elements in the tensor. A byte has no number if it becomes part of no complete sum,
-or of sums that several IPUs complete.
+to find the home of each byte, and then to follow the chunks by their numbers. Chunks are numbered
+in the order of their first elements in the tensor. A byte has no chunk number if it is part of no
+complete sum, or if it is part of several sums that different IPUs complete.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import combined, distinct, expand
 from ipu_teach.types import Array
 
-Pair = tuple[int, int]  # (sending IPU, receiving IPU)
+Pair = tuple[int, int]  # A pair (sending IPU, receiving IPU).
 
 
 # The home of a byte is the IPU that completes its sum. `UNKNOWN` means that no IPU completes it,
@@ -49,8 +49,8 @@ class Label(NamedTuple):
     """The IPU on which a byte began, and the IPUs that have contributed to its value.
 
     Attributes:
-        began: the number of the IPU on which the byte began or, in a complete sum, of the IPU that
-            completed it.
+        began: the number of the IPU on which the byte began; for a complete sum, the number of the
+            IPU that completed it.
         parts: the IPUs whose values have been added up in the byte, as an integer: bit i stands for
             IPU i.
         round: the number of the round in which the byte last arrived from another IPU, or -1 if it
@@ -68,11 +68,11 @@ class Chunk(NamedTuple):
     """The bytes of a message that belong to the same chunk.
 
     Attributes:
-        number: the number of the chunk, or -1 if it has none.
-        began: the number of the IPU on which the bytes began, or of the IPU that completed their
-            sum.
+        number: the number of the chunk, or -1 if the bytes belong to no numbered chunk.
+        began: the number of the IPU on which the bytes began; for a complete sum, the number of the
+            IPU that completed it.
         parts: the number of IPUs whose values have been added up in the bytes.
-        complete: whether these are all IPUs of the collective.
+        complete: whether the values of all IPUs of the collective have been added up.
         size: the number of bytes.
     """
 
@@ -90,7 +90,7 @@ class Chunks:
     means IPU k.
 
     Attributes:
-        ipu: for each byte address, its IPU.
+        ipu: for each byte address, the number of its IPU.
         first: for each byte address, the id of its initial label.
         of: for each byte address, the id of its current label.
         origin: for each byte address, the address where its current content began.
@@ -113,8 +113,8 @@ class Chunks:
     def begin(self, numbers: Array | None = None) -> None:
         """Reset all labels: every byte begins at its own address.
 
-        `numbers` has the number of the chunk to which each byte belongs, or -1. None stands for -1
-        everywhere.
+        `numbers` has, for each byte, the number of the chunk to which the byte belongs, or -1. If
+        `numbers` is None, it is -1 for all bytes.
         """
         if numbers is None:
             numbers = np.full(len(self.ipu), -1)
@@ -157,10 +157,11 @@ class Chunks:
     def _numbered(self, homes: Array) -> Array:
         """Return, for each byte address, the number of the chunk to which it belongs, or -1.
 
-        `homes` has the IPU that completes the sum of each byte, or a negative number if there is
-        not exactly one. A chunk begins in the tensor at the number of bytes, of all chunks, that
-        precede its first byte on an IPU. An IPU without some of the earlier chunks has fewer such
-        bytes, so the maximum over the IPUs is used.
+        `homes` has, for each byte, the IPU that completes its sum, or a negative number if there is
+        not exactly one such IPU. The chunks of a group of IPUs are numbered by their position in
+        the tensor. On an IPU, this position is the number of bytes, of all chunks, that precede the
+        first byte of the chunk. An IPU that lacks some of the earlier chunks has fewer such bytes,
+        so the position is the maximum over the IPUs.
         """
         at = np.flatnonzero(homes >= 0)
         at = at[np.argsort(self.ipu[at], kind="stable")]
@@ -172,7 +173,7 @@ class Chunks:
             offset = first - int(np.searchsorted(ipus, ipu))
             begins[home] = max(begins.get(home, 0), offset)
         # Chunks are sorted by group first. Groups are sorted by their first IPU, which is the
-        # lowest bit of the group.
+        # lowest bit of a group's integer.
         order = sorted(begins, key=lambda i: (self.group[i] & -self.group[i], begins[i], i))
         number_of = np.full(1 + max(begins, default=0), -1)
         number_of[order] = np.arange(len(order))
@@ -186,7 +187,8 @@ class Chunks:
 
         `chunks` maps (sending IPU, receiving IPU) to the chunks that the step sends between them;
         it is {} if `noted` is False. `repeats` is True if the step added two values to which the
-        same IPU had contributed, one of which arrived in the current round, `round_`.
+        same IPU had contributed, and at least one of these values arrived in the current round,
+        `round_`.
         """
         sent: Counter[tuple[int, int, int]] | None = Counter() if noted else None
         meets_itself = False
@@ -235,7 +237,7 @@ class Chunks:
         return self._moves[number]
 
     def _note(self, sent: Counter[tuple[int, int, int]] | None, at: Array, to: Array) -> None:
-        """Add to `sent` the number of bytes at the addresses `at` that are sent to the IPUs `to`.
+        """Count in `sent` the bytes at the addresses `at`, which are sent to the IPUs `to`.
 
         The keys of `sent` are (sending IPU, receiving IPU, label id). A byte that several vertices
         of an IPU read counts once. If `sent` is None, nothing is counted.
@@ -251,10 +253,10 @@ class Chunks:
             sent[source, target, label_id] += count
 
     def _arrived(self, labels: Array, away: Array, round_: int) -> Array:
-        """Return the label ids that bytes have after they were copied or read by a vertex.
+        """Return the label ids of bytes after these were copied or read by a vertex.
 
-        `labels` has the label ids before. If a byte comes from another IPU (`away` is True), its
-        new label has the round `round_`; otherwise it keeps its label.
+        `labels` has the label ids before that. If a byte comes from another IPU (`away` is True for
+        this byte), its new label has the round `round_`; otherwise the byte keeps its label.
         """
         known = self.labels
         arrived: Array = np.arange(len(known))
@@ -268,9 +270,9 @@ class Chunks:
     ) -> Iterator[tuple[Array, Array, Array, bool]]:
         """Yield `(addresses, labels, origins, repeats)` for each field that the vertices write.
 
-        The first three have an entry for each byte of the field; `labels` are ids. `repeats` is
-        True if two values to which the same IPU had contributed were added, one of which arrived in
-        round `round_`.
+        `addresses`, `labels` and `origins` have an entry for each byte of the field; `labels` are
+        label ids. `repeats` is True if two values to which the same IPU had contributed were added,
+        and at least one of them arrived in round `round_`.
         """
         ipu = table.tiles.astype(np.int64) // self.per_ipu
         reads: list[tuple[Array, Array, Array]] = []
@@ -301,7 +303,7 @@ class Chunks:
 
         `parts` has [label ids, origins] for each field that is added, and `ipu` is the IPU that
         adds each byte. `repeats` is True if two values to which the same IPU had contributed were
-        added, one of which arrived in round `round_`.
+        added, and at least one of them arrived in round `round_`.
         """
         labels, origins = parts[0]
         again = False
@@ -332,11 +334,11 @@ class Chunks:
         return labels, origins, again
 
     def _log(self, kept: Array, dropped: Array, completed: Array, has_left: Array) -> None:
-        """Append to `joined` which bytes were added to each other, and which sums are complete.
+        """Record in `joined` which bytes were added to each other, and which sums are complete.
 
         Each sum has two summands, whose origins are in `kept` and `dropped`; the origin of the sum
-        is `kept`. `completed` is the IPU that completes the sum, or -1, and `has_left` is whether
-        the sum contains a byte that has left its IPU.
+        is `kept`. For each sum, `completed` is the IPU that completes it, or -1, and `has_left`
+        says whether the sum contains a byte that has left its IPU.
         """
         at = np.flatnonzero(has_left & (completed < 0) & (kept != dropped))
         self.joined.append((dropped[at], kept[at], False))
@@ -345,7 +347,7 @@ class Chunks:
             self.joined.append((origins, completed[at], True))
 
     def _completes(self, label: Label, parts: Iterable[Label], own_ipu: int) -> bool:
-        """Return whether a sum contains all IPUs of its collective, and none of its summands does.
+        """Return whether a sum, but none of its summands, contains all IPUs of its collective.
 
         `label` is the label of the sum, `parts` are the labels of its summands, and `own_ipu` is
         the IPU that adds them.
@@ -359,9 +361,10 @@ class Chunks:
         """Return `(labels, origins)` of bytes written by vertices whose fields differ in length.
 
         Every byte that a vertex writes gets the joined label of all bytes that the vertex reads.
-        Its origin is the address of the first byte that the vertex writes. `reads` has (vertices,
-        label ids, origins) of the bytes in each field that is read. `row` and `at` have the vertex
-        and the address of each byte that is written, and `ipu` has the IPU of each vertex.
+        Its origin is the address of the first byte that the vertex writes. `reads` has a tuple for
+        each field that is read: the vertex, label id and origin of each of its bytes. For each byte
+        that is written, `row` has the vertex and `at` the address. `ipu` has the IPU of each
+        vertex.
         """
         known = self.labels
         of_row = dict[int, set[int]]()
@@ -390,11 +393,11 @@ class Chunks:
         return np.array([written[r] for r in row.tolist()], np.int64), of_rows[row]
 
     def _join(self, x: Label, y: Label, own_ipu: int) -> tuple[Label, Label]:
-        """Return `(label, newer)`: the label of the sum of two values, and either `x` or `y`.
+        """Return `(label, newer)`: the label of the sum of two values, and the newer label of both.
 
-        `x` and `y` are the labels of the two values, which IPU `own_ipu` adds. `newer` is the label
-        that arrived in the later round or, in the same round, the one to which more IPUs have
-        contributed.
+        `x` and `y` are the labels of the two values, which IPU `own_ipu` adds. `newer` is the
+        label, `x` or `y`, that arrived in the later round. If both arrived in the same round, it is
+        the label to which more IPUs have contributed.
         """
         if x == y:
             return x, x
@@ -410,7 +413,7 @@ class Chunks:
 
 
 def _columns(keys: Array, columns: tuple[Array, ...]) -> list[list[int]]:
-    """Return the columns that `combined(*columns)` packed into the integers `keys`, as lists."""
+    """Unpack the integers `keys`, which `combined(*columns)` packed, into lists, one per column."""
     shape = [1 + int(column.max(initial=0)) for column in columns]
     return [part.tolist() for part in np.unravel_index(keys, shape)]
 

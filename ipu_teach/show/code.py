@@ -47,7 +47,7 @@ WORST = CHOSEN.lettered("M", "line that takes most")
 START = HUES[2].lettered("S", "start of vertices")
 PART = HUES[6].lettered("P", "a part, or the whole")
 CODES = (LINE, WORST, START, PART)
-# The names of the kinds of work on which a line spends cycles.
+# Maps each kind of work on which a line spends cycles to its name in the view.
 NAMED = {
     "scalar": "single elements, an instruction each",
     STARTS: "start of loops over vectors",
@@ -61,13 +61,14 @@ FORMULAS = (
     "The cycles of a library's vertex come from a formula, here with the numbers of a vertex; ceil "
     "rounds up, // rounds down. docs/model.md has the sources."
 )
-NO_LINE = "in no line"  # Each text from `why` ends like this.
-WIDEST_TEXT = 58  # A row shows at most this many characters of a formula.
-MOST_SIZES = 6  # The formulas of at most this many vertex sizes are shown.
+NO_LINE = "in no line"  # Each string that `why` returns ends like this.
+WIDEST_TEXT = 58  # The maximum number of characters of a formula in a row.
+MOST_SIZES = 6  # The maximum number of vertex sizes whose formulas are shown.
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
 INDENT = "\u00a0" * 4  # Non-breaking spaces, because a picture drops other leading spaces.
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
-# An entry is (executions of a step, group of vertices in the step, cycles of each of its vertices).
+# An entry is (executions of a step, group of vertices in the step, cycles of each of these
+# vertices).
 GroupsRun = list[tuple[int, Group, Array]]
 # A row is (level in the tree, text, texts in the columns, length of the bar, index of the bar's
 # colour in `CODES`). The length is a number from 0 to 1.
@@ -82,13 +83,13 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     of `codelet`, which is a vertex class or its name. By default, it is the codelet whose vertices
     take the most cycles.
 
-    The cycles are those of worker threads or, for vertices that have the tile to themselves, those
-    of the tile. The prices of codelets are "compiled" or "by hand" (`Target.codelet_prices`). A
-    further column has the cycles at the price that the run did not use.
+    The cycles are worker-thread cycles or, for vertices that have the tile to themselves, tile
+    cycles. The prices of codelets are "compiled" or "by hand" (`Target.codelet_prices`). An
+    additional column has the cycles at the prices that the run did not use.
 
     Most vertices of a library have no Python lines: a formula or an estimate gives their cycles.
-    For such a codelet, the view shows the formula. For a report, it also says how many of all
-    vertices that ran have no lines, and which share of all vertex cycles they took.
+    For such a codelet, the view shows the formula. For a report, the view also says how many of all
+    vertices that ran have no lines, and which share of all vertex cycles these vertices took.
 
     :raises InvalidOptionError: if `what` is not a report, or is a report from a file; if no vertex
         of the codelet ran; or if the operations of its lines could not be counted.
@@ -110,8 +111,8 @@ class _Executions:
     Attributes:
         groups_of: for each codelet, a list of (executions, group of vertices, cycles of each
             vertex).
-        shown_by: for each codelet, a dict whose keys are the compiled steps that execute it. The
-            values are 0, the row of the tree that shows the codelet.
+        shown_by: for each codelet, a dict that maps each compiled step that executes the codelet to
+            0, which is the row of the tree that shows the codelet.
         moved: for each codelet, the worker cycles of moving data into and out of the vertex
             fields, in the steps that execute the codelet.
         spent: for each codelet, the modelled cycles of its vertices.
@@ -139,7 +140,7 @@ class _Executions:
     def chosen(self, codelet: type[Vertex] | str | None) -> type[Vertex]:
         """Return the vertex class for `codelet`, which is a vertex class, its name, or None.
 
-        None means the class whose vertices take the most cycles.
+        If `codelet` is None, the result is the class whose vertices take the most cycles.
 
         :raises InvalidOptionError: if no vertex of the class ran.
         """
@@ -230,8 +231,9 @@ def _rows_without_lines(
 ) -> Iterator[CodeRow]:
     """Yield a row for each kind of cycles that belong to no line, if there are any.
 
-    `rest` are cycles that a formula gives or that depend on data. `estimated` are cycles that the
-    program sets. `moved` are the cycles of moving data into and out of the vertex fields.
+    `rest` are cycles that come from a formula or depend on data. `estimated` are cycles that the
+    program sets as an estimate. `moved` are the cycles of moving data into and out of the vertex
+    fields.
     """
     texts = (
         (1, why(codelet), rest),
@@ -244,7 +246,7 @@ def _rows_without_lines(
 
 
 def _rank(spent: Mapping[type[Vertex], int], chosen: type[Vertex]) -> str:
-    """Return a text with the rank of a codelet among all codelets that ran, by their cycles."""
+    """Describe the rank of a codelet by its cycles among all codelets that ran."""
     place = 1 + sum(cycles > spent[chosen] for cycles in spent.values())
     if len(spent) == 1:
         return "the only codelet"
@@ -307,7 +309,7 @@ class BySize(NamedTuple):
 
 
 def _by_formula(groups_run: GroupsRun, target: Target) -> dict[Formula, BySize]:
-    """Return a dict from each formula to the executions and the cycles of its vertices.
+    """Return a dict that maps each formula to the executions and cycles of its vertices.
 
     The costliest formula comes first. Vertices whose cycles do not come from a formula are left
     out.
@@ -342,7 +344,7 @@ def formula_rows(by_size: Mapping[Formula, BySize], total: float) -> Iterator[Co
 
 
 def _largest_term(formula: Formula) -> str:
-    """Return the end of a sentence with the largest term of a formula; "" for a single term.
+    """Return the end of a sentence that names a formula's largest term; "" for a single term.
 
     Products of sums are multiplied out first.
     """
@@ -368,7 +370,7 @@ def formula_terms(node: ast.expr) -> Iterator[tuple[str, int]]:
         ):
             for first, a in formula_terms(left):
                 yield from ((f"{first} * {second}", a * b) for second, b in formula_terms(right))
-        # The text needs brackets in case it becomes a factor of a product.
+        # The text gets brackets, because it may become a factor in a product.
         case ast.BinOp(_, ast.FloorDiv() | ast.Mod(), _):
             yield f"({ast.unparse(node)})", round(_value(node))
         case _:
@@ -376,7 +378,7 @@ def formula_terms(node: ast.expr) -> Iterator[tuple[str, int]]:
 
 
 def _value(node: ast.expr) -> float:
-    """Return the value of an expression of a formula."""
+    """Return the value of an expression in a formula."""
     match node:
         case ast.Constant(int(value)):
             return value
@@ -426,7 +428,7 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
 
 
 def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
-    """Return a text: why the cycles of a codelet, or an estimate of them, belong to no line."""
+    """Say why the cycles of a codelet, or an estimate of these cycles, belong to no line."""
     if is_estimated:
         return f"cycles set by set_perf_estimate: {NO_LINE}"
     return (
@@ -456,8 +458,8 @@ def _view(
 ) -> View:
     """Return the view of the table `rows`. Its sentence begins with `head` and ends with `tail`.
 
-    `rank` is a part of the title: the rank of a codelet among all that ran, and its share of the
-    cycles. `in_no_line` is the share of the cycles that belong to no line.
+    `rank` is the part of the title that gives the codelet's rank among all codelets that ran, and
+    its share of the cycles. `in_no_line` is the share of the cycles that belong to no line.
     """
     mark = tree(name, columns, rows)
     rows = [(n, t.replace(INDENT, ""), cells, share, c) for n, t, cells, share, c in rows]
@@ -515,8 +517,8 @@ def row(
     """Return a row of the table, which shows `cycles` and their share of `total`.
 
     `depth` is the level of the row in the tree, and `times` is a number of executions, or None. If
-    the table has a column for the other price of codelets, `other_prices` has the cycles at that
-    price.
+    the table has a column for the prices of codelets that the run did not use, `other_prices` has
+    the cycles at these prices.
     """
     rest = ("" if o is None else number(o) for o in other_prices)
     cells = (
@@ -543,9 +545,9 @@ def line_rows(
     """Yield a row for starting the vertices, and a row for each line of a codelet.
 
     A line with several kinds of work is followed by a row for each kind. A line without cost also
-    has a row. The rows show their shares of `total` cycles. `others` is (cycles of starting, costs
-    of the lines) at the other price of codelets, "compiled" or "by hand". Without `lines`, there
-    are no rows.
+    has a row. Each row shows its share of `total` cycles. `others` is (cycles of starting, costs of
+    the lines) at the prices of codelets that the run did not use, "compiled" or "by hand". Without
+    `lines`, there are no rows.
     """
     if not lines:
         return
@@ -592,7 +594,7 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
 
 
 def _wrapped(whole_row: CodeRow) -> Iterator[CodeRow]:
-    """Yield the row, or several rows if it is a long formula."""
+    """Yield the row, divided into several rows if it contains a long formula."""
     depth, text, cells, share, code = whole_row
     if any(cells) or len(text) <= WIDEST_TEXT or not text.endswith(" cycles"):
         yield whole_row

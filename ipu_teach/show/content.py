@@ -14,16 +14,16 @@ from ipu_teach.show.report_facts import model_of
 from ipu_teach.show.scene import Scene
 from ipu_teach.types import Array
 
-MOST_LETTERS = 20_000  # The texts of a scene may have about this many letters.
-MOST_NAMED = 4  # A text names at most this many elements of a message.
-MOST_PAIRS = 64  # At most this many pairs of tiles of an exchange have texts.
-# The keys are (superstep, exchange), where the exchange is 0 before the computation of the
-# superstep, and 1 after it. The values are lines of text.
+MOST_LETTERS = 20_000  # The approximate maximum number of letters in the texts of a scene.
+MOST_NAMED = 4  # The maximum number of elements of a message that a text names.
+MOST_PAIRS = 64  # The maximum number of tile pairs in an exchange that have texts.
+# Maps (superstep, exchange) to lines of text. The exchange is 0 if it is before the computation of
+# the superstep, and 1 if it is after it.
 Carried = dict[tuple[int, int], list[str]]
 
 
 def said(track: Track, values: Array, written: Array) -> list[str]:
-    """Return the recorded values as texts. An unwritten element is "?"."""
+    """Return the recorded values as strings. An unwritten element is "?"."""
     pairs = zip(track.readable(values), written.tolist(), strict=True)
     return [str(value) if is_written else "?" for value, is_written in pairs]
 
@@ -31,10 +31,11 @@ def said(track: Track, values: Array, written: Array) -> list[str]:
 def carried(recording: Recording, once: bool = False) -> Carried:
     """Return lines of text about the messages of a recording: one for each pair of tiles.
 
-    The key is (superstep, exchange), where the exchange is 0 before the computation of the
-    superstep, and 1 after it. A line lists the recorded elements in the messages and their values.
-    Transfers with the host have no lines. With `once`, only the first execution of each compiled
-    step has lines. Later supersteps are left out if the lines would become too long.
+    The key is (superstep, exchange). The exchange is 0 if it is before the computation of the
+    superstep, and 1 if it is after it. A line lists the recorded elements in the messages and their
+    values. Transfers with the host have no lines. With `once`, only the first execution of each
+    compiled step has lines. If the lines would become too long in total, later supersteps are left
+    out.
     """
     report = recording.report
     names = Names()
@@ -92,7 +93,7 @@ def carried(recording: Recording, once: bool = False) -> Carried:
 
 
 def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]) -> Scene:
-    """Return a copy of the scene that also contains the lines of text in `told`, by frame.
+    """Return a copy of the scene that also contains the lines of text in `told` for its frames.
 
     `frames` maps each frame that has lines to its (superstep, exchange).
     """

@@ -19,14 +19,15 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangle
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-MOST = 16  # At most this many layers are drawn; the others are joined.
+MOST = 16  # The maximum number of layers drawn; the others are combined.
 WIDE, PITCH, BAR, NAMES = 640.0, 22.0, 16.0, 180.0
 WIDEST = 2 * LETTER  # A narrow page shrinks the picture, but not its letters.
 HOST = "host"
 PIECES = (*PARTS, HOST)
 FIRST_USE = len(PIECES)  # The code of the first use of memory.
 BACKWARD_CODE = PARTS.index(BACKWARD)
-# The colours of the uses of memory. None of them is like a colour of a pass or of an activity.
+# The colours of the uses of memory. None of these colours is similar to a colour of a pass or of an
+# activity.
 USES = {
     name: replace(code, name=name, listed=True)
     for name, code in (
@@ -53,14 +54,14 @@ def estimate(
 ) -> View:
     """Which layers or stages take the time of a step, and what fills the memory of a tile?
 
-    `result` is the result of `ir.estimate` or `poptorch.estimate`. Each bar is a module, down to
-    `depth` levels, with its cycles in the whole step: the forward and backward pass of all
-    micro-batches, and the update. Without stages, a further bar is the time in which data moves to
-    and from the host, and all bars together are the step. The lowest bar is the memory of the
-    fullest stage's tile, with a line at the limit.
+    `result` is the result of `ir.estimate` or `poptorch.estimate`. Each bar shows a module, down to
+    `depth` levels, with its cycles in the entire step: the forward and backward pass of all
+    micro-batches, and the update. Without stages, an additional bar shows the time in which data
+    moves to and from the host, and all bars together add up to the step. The lowest bar shows the
+    memory of a tile of the fullest stage, with a line at the limit.
 
     With `stages`, each row is a stage of a pipeline, and has a bar for each pass of a micro-batch,
-    and one for the update. The bars of a pass begin at the same place, because the stages of a
+    and a bar for the update. The bars of a pass begin at the same place, because the stages of a
     pipeline work at the same time.
 
     To compare two pictures, give the estimate of the first one as `scale_of` in the second one: the
@@ -83,7 +84,7 @@ def estimate(
 def bars_of(result: Estimate, depth: int = 2) -> dict[str, list[float]]:
     """Return the cycles of each layer in a step, as a list in the order of `PIECES`.
 
-    The layers with the fewest cycles are joined, if there are too many.
+    If there are too many layers, those with the fewest cycles are combined into one entry.
     """
     times = {part: 1 if part == UPDATE else result.accumulation for part in PARTS}
     step = {
@@ -148,9 +149,10 @@ def _number(cycles: float) -> str:
 
 
 def _bars(layers: dict[str, list[float]], longest: float) -> Painted:
-    """Return a horizontal bar for each layer, with a piece for each pass.
+    """Return a horizontal bar for each layer, which consists of a piece for each pass.
 
-    A bar of `longest` cycles has the full length. If a layer has more cycles, all are shorter.
+    A bar of `longest` cycles has the full length. If a layer has more cycles than that, all bars
+    are shorter.
     """
     longest = max([longest, *map(sum, layers.values())])
     scale = (WIDE - NAMES - WIDEST * len(_number(longest))) / longest
@@ -173,7 +175,7 @@ def _bars(layers: dict[str, list[float]], longest: float) -> Painted:
 
 
 def _rows(heading: str, shapes: list[Shape], cycles: dict[str, float]) -> Painted:
-    """Return the picture of rows, of which each says how many cycles it has."""
+    """Return the picture of rows; each row has a text with its number of cycles."""
     count = len(cycles)
     return painted(
         "layers",
@@ -225,8 +227,9 @@ def _passes(result: Estimate) -> Array:
 def _stages(cycles: Array, longest: Array) -> Painted:
     """Return a row for each stage, with a bar for each pass.
 
-    `cycles` is float64[stages, passes]. The bars of a pass have a column of their own, in which
-    there is room for `longest`, float64[passes], or for the bars if they are much longer.
+    `cycles` is float64[stages, passes]. Each pass has a column for its bars. The column is wide
+    enough for a bar of `longest` cycles (float64[passes]), or for its longest bar if that is much
+    longer.
     """
     if (cycles.max(axis=0) > 1.15 * longest).any():
         longest = np.maximum(longest, cycles.max(axis=0))

@@ -23,12 +23,12 @@ from ipu_teach.show.trend import stacks
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-MOST = 16  # At most this many estimates are drawn.
-FEW = 10  # The columns of more estimates than this are narrow.
-LARGEST = 10**15  # The largest number of samples, and of epochs.
+MOST = 16  # The maximum number of estimates that are drawn.
+FEW = 10  # With more estimates than this, the columns are narrow.
+LARGEST = 10**15  # The maximum number of samples, and of epochs.
 LEFT, WIDE, LINE = 46.0, 642.0, 13.0
 HEIGHTS = {"time": 190.0, "memory": 140.0}
-LARGE_UPDATE = 0.05  # If an update takes a larger share, the shares of all updates are written.
+LARGE_UPDATE = 0.05  # If an update takes a larger share, all updates' shares are shown.
 UPDATES, MEMORY = "update's share", "memory of a tile"
 # The kinds of time, from the bottom of a bar to its top.
 KINDS = {
@@ -41,7 +41,7 @@ KINDS = {
     "host": palette.HOST,
     UPDATE: palette.SO,
 }
-UNFIT = len(KINDS) + len(USES)  # The code behind the bars of estimates that do not fit.
+UNFIT = len(KINDS) + len(USES)  # The code of the background of bars that do not fit.
 CODES = (
     *(replace(code, name=name, letter="", listed=True) for name, code in KINDS.items()),
     *USES.values(),
@@ -73,19 +73,20 @@ def estimates(
 ) -> View:
     """Which of several estimates is shortest, what takes the time, and which of them fit?
 
-    `found` is a dict of at most 16 estimates by the number or the name in which they differ, such
-    as `{8: a, 12: b}`. They are sorted if all keys are numbers; otherwise, they keep their order.
-    `parameter` says what the numbers count, in the plural, such as "images in a micro-batch".
+    `found` is a dict of at most 16 estimates. Its keys are the numbers or names in which they
+    differ, such as `{8: a, 12: b}`. If all keys are numbers, the estimates are sorted by them;
+    otherwise, they keep their order. `parameter` says, in the plural, what the numbers count, such
+    as "images in a micro-batch".
 
     The height of a bar is the modelled time of `epochs` epochs of `samples` samples, each in whole
     steps. If `samples` is 0, it is the time of one step. Give `samples` if the steps have different
     numbers of samples. The pieces are the kinds of cycles of all micro-batches, and the whole
     update. Where the stages of a pipeline work at the same time, the kinds are scaled, so that they
-    add up to the time. The lower bars are the memory of the fullest stage's tile, as a share of the
-    limit.
+    add up to the time. The lower bars show the memory of a tile of the fullest stage, as a fraction
+    of the limit.
 
     With `shares`, all bars have the same height, so that you can compare the shares of the kinds.
-    There are no bars of the memory then.
+    The bars for the memory are then left out.
 
     :raises InvalidOptionError: if `found` is not a dict of 1 to 16 estimates of at least one
         sample. `samples` must be a whole number from 0 to 10^15, and `epochs` one from 1 on.
@@ -134,15 +135,16 @@ def _is_number(key: object) -> bool:
 def parts_of(result: Estimate) -> dict[str, float]:
     """Return the cycles of a step by kind, in the order of `KINDS`. They add up to all cycles.
 
-    The kinds are those of the micro-batches. The update is a part of its own, with its transfers.
-    If stages of a pipeline work at the same time, the kinds are scaled to the time that they take.
+    The cycles of the micro-batches are divided by kind. The update is a separate entry that
+    includes its transfers. If stages of a pipeline work at the same time, the kinds are scaled so
+    that they add up to the time that the micro-batches take.
     """
     work = {
         title: result.accumulation
         * sum(getattr(line, cost) for line in result.lines if line.part != UPDATE)
         for cost, title in COSTS.items()
     }
-    # Without an overlap, the rest of the time is for transfers with the host.
+    # If nothing overlaps, the remaining time is for transfers with the host.
     rest = result.micro_batches - sum(work.values())
     work["host"] = rest if rest > 0 else result.host
     scale = result.micro_batches / (sum(work.values()) or 1.0)
@@ -156,11 +158,11 @@ class _Columns:
         labels: the texts below the columns.
         names: the names of the estimates, such as "12 images".
         unit: the unit of `times`, such as "modelled minutes".
-        of: the rest of the heading of the times, such as "for 1,000 samples".
-        times: float[estimates]: the time of each, with two digits after the point.
+        of: the end of the heading of the times, such as "for 1,000 samples".
+        times: float[estimates]: the time of each estimate, rounded to two digits after the point.
         parts: a dict from a code to float[estimates]: the parts of these times.
-        figures: each time, as text.
-        fits: bool[estimates]: whether each of them fits.
+        figures: each time, as a string.
+        fits: bool[estimates]: whether each estimate fits.
         best: the index of the shortest estimate that fits, or -1 if none of them fits.
         level: the time of the shortest estimate that fits, or 0 if there is nothing to compare.
         size: the font size of the texts above the bars.
@@ -193,7 +195,8 @@ class _Columns:
             self.of = f"for {epochs:,} epochs of {samples:,} samples"
         ends = np.cumsum([list(parts_of(result).values()) for result in self.results], axis=1)
         ends *= (times / np.maximum(ends[:, -1], 1e-300))[:, None]
-        # The ends of the pieces are rounded, so that the pieces add up to the rounded time.
+        # The ends of the pieces are rounded, not their lengths, so that the pieces add up to the
+        # rounded time.
         rounded = np.round(ends, 2)
         parts = np.diff(rounded, axis=1, prepend=0).T
         self.parts = {code: part for code, part in enumerate(parts) if part.any()}
@@ -231,12 +234,12 @@ class _Columns:
         return f"{self.names[i]}: {time}, {numbers}; it {_verb(self.fits[i])}."
 
     def memory(self, i: int) -> str:
-        """Return the shares of the limit that each use of memory has, as a sentence."""
+        """Return a sentence that gives each use of memory as a share of the limit."""
         uses = ", ".join(f"{name} {share:.1%}" for name, share in self.uses[i].items())
         return f"{self.names[i]}: {self.shares[i]} of {self.memories[i].limit:,} bytes; {uses}"
 
     def texts(self, i: int) -> list[str]:
-        """Return the lines above the bar of an estimate: its time if there is room, and remarks."""
+        """Return the lines above an estimate's bar: the time if there is room, and remarks."""
         remarks = [f"update {self.updates[i]}"] * self.has_large_update
         remarks += [] if self.fits[i] else [_verb(False)]
         lines = [line for text in remarks for line in _fitted(text, self.count, 0.66)]
@@ -293,12 +296,12 @@ def _noun(parameter: str, key: object) -> str:
 
 
 def _percent(share: float) -> str:
-    """Return a share of the limit as text, with more digits if it is little more than 100%."""
+    """Format a share of the limit, with more digits if it is only slightly above 100%."""
     return f"{share:,.2%}" if 1 < share < 1.005 else f"{share:,.0%}"
 
 
 def _fitted(text: str, count: int, narrowest: float = 0.8) -> list[str]:
-    """Return a text in at most three lines that fit into one of `count` columns.
+    """Break a text into at most three lines that fit into one of `count` columns.
 
     A narrow page may shrink the columns to the share `narrowest` of their width.
     """
@@ -326,11 +329,11 @@ def _panel(
     """Return a stack of bars for each estimate, below `texts`, and a line at the value `level`.
 
     `parts` has the values of each code. If `level` is 0, there is no line. The bars of estimates
-    that do not fit are on a pale ground. The names of the estimates are below the last panel.
+    that do not fit have a pale background. The names of the estimates are below the last panel.
     """
     count, high = columns.count, HEIGHTS[name]
     totals: Array = np.zeros(count) + sum(parts.values())
-    # The room above each bar, or above the line, is for its texts.
+    # The room above each bar, or above the line, is for the texts of the bar.
     scale = min(
         (high - LINE * len(lines) - 8) / (max(total, level) or 1.0)
         for total, lines in zip(totals, texts, strict=True)

@@ -1,9 +1,10 @@
 """The view `exchange`: which tile sends which amount of data to which tile, exchange by exchange.
 
-On the left is a matrix whose columns are senders and whose rows are receivers. The bars above it
-are the sums by sender, and the bars beside it are the sums by receiver. On the right is one tile
-with its communication partners. A text names the pattern, by the rules of `pattern`. Bytes are
-counted where they arrive: a message to several tiles is sent once, and counts at each of them.
+On the left is a matrix whose columns are senders and whose rows are receivers. The bars above the
+matrix are the sums by sender, and the bars beside it are the sums by receiver. On the right is one
+tile with its communication partners. A text names the pattern of the exchange, by the rules of the
+function `pattern`. Bytes are counted where they arrive: a message to several tiles is sent once,
+but its bytes count at each of these tiles.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
 
     The view shows each exchange of a run as a matrix of senders and receivers, and names its
     pattern. For a recording, a text also lists the recorded elements in the messages of the first
-    execution. Bytes are counted where they arrive. A text also has the bytes that are sent, which
-    are fewer if a message is sent to several tiles.
+    execution. Bytes are counted where they arrive. A text also shows the number of bytes that are
+    sent, which is smaller if a message is sent to several tiles.
 
     The patterns are:
 
@@ -61,9 +62,10 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
     default, it rests at the exchange in which the most bytes arrive during the run or, with several
     IPUs, the most bytes from other IPUs.
 
-    `largest` is the number of bytes that is drawn in the darkest colour. By default, and at least,
-    it is the maximum of a square of the matrix. Pictures with the same value of `largest` can be
-    compared, unless it is below the maximum of one of them.
+    `largest` is the number of bytes that is drawn in the darkest colour. By default, it is the
+    largest number of bytes in a square of the matrix; a smaller value of `largest` is raised to
+    this number. So pictures with the same value of `largest` can be compared, unless the value had
+    to be raised in one of them.
 
     :raises InvalidOptionError: if `run` is neither a report nor a recording, if nothing has run, if
         no tile sends to another, if no frame shows `at`, or if `largest` is not a positive whole
@@ -97,10 +99,11 @@ class Exchange:
         runs: how often the step ran.
         cycles: the modelled cycles of one execution.
         slowest_tiles: the tiles whose exchange takes `cycles` cycles.
-        transfers: the messages as they are sent, each of them once.
+        transfers: the messages as they are sent: each message once, even if it has several
+            receivers.
         sender, receiver: the tiles of each message; a message to several tiles has several entries.
         size_bytes: the bytes of each entry, which arrive at its receiver.
-        number: the index of the exchange among those of its step.
+        number: the index of the exchange among the exchanges of its step.
     """
 
     name: str
@@ -137,7 +140,7 @@ class Exchange:
     def rank(self, tiles_per_ipu: int) -> tuple[int, int]:
         """Return the sort key: (bytes that arrive from other IPUs, all bytes that arrive).
 
-        Both are sums over all executions. The first number is 0 on a single IPU.
+        Both numbers are sums over all executions. The first number is 0 on a single IPU.
         """
         return self.runs * self.between(tiles_per_ipu), self.arriving
 
@@ -171,13 +174,13 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
     * one pair: one sender and one receiver;
     * one to many: one sender; many to one: one receiver;
     * all to all: each tile of the exchange sends to each other tile of it;
-    * ring over IPUs: each IPU sends only to the next IPU of the ring, or each sends to the next and
-      to the previous one;
+    * ring over IPUs: each IPU sends only to the next IPU of the ring, or each IPU sends to both the
+      next and the previous IPU;
     * ring: the gaps between the tiles of the exchange are equal, and each tile sends equally far
       around the circle, in one direction or in both;
     * neighbours: each sender sends to all tiles of the exchange at the same few distances, in both
-      directions; shift: each sends to one tile, at the same distance. One pair in twenty may
-      deviate, and the meaning says how many do;
+      directions; shift: each sender sends to one tile, at the same distance. One pair in twenty may
+      deviate, and `meaning` says how many pairs do;
     * one to one: no tile sends to two tiles or receives from two tiles;
     * fan-out: each receiver has one sender; fan-in: each sender has one receiver;
     * many to many: none of these. The meaning says to how many tiles a sender sends.
@@ -202,7 +205,7 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
         return f"ring over IPUs {ring}", f"each IPU sends to {whom}"
     gaps = np.diff(everybody)
     distances, others = _usual(pairs[1] - pairs[0])
-    # Distances are counted on a circle of the tiles that take part.
+    # Distances are counted around a circle that consists of the tiles that take part.
     steps, others_round = _usual(np.diff(np.searchsorted(everybody, pairs), axis=0)[0] % n)
     if n > 2 and not others_round and pairs.shape[1] == n * len(steps) and not np.ptp(gaps):
         far = [int(gaps[0]) * (d if 2 * d <= n else d - n) for d in steps]
@@ -229,10 +232,10 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
 
 
 def ring_of_ipus(pairs: Array) -> str:
-    """Return the IPUs of a ring in their order as a text, or "" if there is no ring.
+    """Return the IPUs of a ring, in order, as a string, or "" if there is no ring.
 
-    In a ring, each IPU sends only to the next one, or each IPU sends to the next and to the
-    previous one. `pairs` is int[2, pairs]: the sending and the receiving IPU of each pair.
+    In a ring, each IPU sends only to the next IPU, or each IPU sends to both the next and the
+    previous IPU. `pairs` is int[2, pairs]: the sending and the receiving IPU of each pair.
     """
     after: dict[int, set[int]] = {}
     for source, target in pairs.T.tolist():
@@ -250,10 +253,10 @@ def ring_of_ipus(pairs: Array) -> str:
 
 
 def _usual(distances: Array) -> tuple[list[int], int]:
-    """Return `(usual, others)`: up to four distances that at least 95 % of the pairs have.
+    """Return `(usual, others)`: up to four distances that cover at least 95 % of the pairs.
 
-    `others` is the number of pairs that have another distance. If there are no such distances,
-    `usual` is [].
+    `others` is the number of pairs that have another distance. If no four distances cover 95 % of
+    the pairs, `usual` is [].
     """
     values, counts = np.unique(distances, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:4]
@@ -263,9 +266,10 @@ def _usual(distances: Array) -> tuple[list[int], int]:
 
 
 def _far(distances: list[int], tiles_per_ipu: int) -> str:
-    """Return a text for the tiles at these distances, such as "the tile 3 further on".
+    """Describe the tiles at these distances, such as "the tile 3 further on".
 
-    On several IPUs, the text names IPUs if all distances are multiples of `tiles_per_ipu`.
+    On several IPUs, the description names IPUs instead of tiles if all distances are multiples of
+    `tiles_per_ipu`.
     """
     same = bool(tiles_per_ipu) and not any(d % tiles_per_ipu for d in distances)
     far = [f"{d // tiles_per_ipu if same else d}" for d in sorted({abs(d) for d in distances})]
@@ -297,9 +301,9 @@ def _still(
 ) -> Still:
     """Return the still of an exchange.
 
-    `binned` is (bytes, messages) of each square of the matrix, `bounds` are the numbers of bytes
-    that separate the colours, and `drawn` is the entry of `Still.lanes` with the bars beside the
-    matrix.
+    `binned` is the pair (bytes, messages) with an entry for each square of the matrix, `bounds` are
+    the numbers of bytes that separate the colours, and `drawn` is the entry of `Still.lanes` with
+    the bars beside the matrix.
     """
     sizes, messages = binned
     code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
@@ -336,7 +340,7 @@ def _matrix(num_ipus: int, tiles: int, *, per_ipu: int, per_bin: int, bins: int)
 def _with_elements(scene: Scene, report: Report, texts: Carried, picked: list[Exchange]) -> Scene:
     """Return a copy of the scene that also lists the recorded elements in the messages.
 
-    `picked` are the exchanges of the scene, and `texts` has the lists.
+    `picked` are the exchanges of the scene, and `texts` has the lists of elements.
     """
     first = dict[tuple[int, int], tuple[int, int]]()
     for n, which in texts:
@@ -439,7 +443,7 @@ def _binned(exchange: Exchange, per_bin: int, bins: int) -> tuple[Array, Array]:
 
 
 def _codes(bounds: Array) -> tuple[Code, ...]:
-    """Return the codes of a matrix: for no bytes, for ranges of bytes, and for the bars beside it.
+    """Return the codes for no bytes, for ranges of bytes, and for the bars beside the matrix.
 
     There are up to five ranges, which end at `bounds`.
     """
@@ -454,7 +458,7 @@ def _codes(bounds: Array) -> tuple[Code, ...]:
 
 
 def _note(exchange: Exchange, per_ipu: int) -> str:
-    """Return a text: the pattern of an exchange, its bytes, and its busiest and slowest tiles."""
+    """Describe an exchange: its pattern, its bytes, and its busiest and slowest tiles."""
     name, meaning = pattern(exchange.sender, exchange.receiver, per_ipu)
     transfers = exchange.transfers
     pairs = len(np.unique(np.stack((exchange.sender, exchange.receiver)), axis=1).T)
@@ -483,7 +487,7 @@ def _note(exchange: Exchange, per_ipu: int) -> str:
 
 
 def _most(sizes: Array, preposition: str) -> str:
-    """Return a text with the tile that has the most bytes in `sizes`, after `preposition`."""
+    """Return a string that names the tile with the most bytes in `sizes`, after `preposition`."""
     first, *others = np.flatnonzero(sizes == sizes.max()).tolist()
     if others:
         return f"{preposition} {len(others) + 1:,} tiles, {sizes[first]:,} each"

@@ -1,9 +1,9 @@
 """The function `explore`: a view with sliders. When a slider moves, Python runs the program again.
 
 The lanes of one superstep keep their time axis while a slider moves, so a superstep that takes
-longer has longer bars. The notebook stores the picture of the first setting, so that readers
-without a kernel see it too. Where a kernel runs, a widget with the same player replaces it. The
-module needs ipywidgets and anywidget, which come with the extra `lab`.
+longer has longer bars. The notebook stores the picture of the initial setting, so that readers
+without a kernel also see it. Where a kernel runs, a widget with the same player replaces the stored
+picture. The module needs ipywidgets and anywidget, which come with the extra `lab`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ENDS_STYLE = "font:14px/1.4 system-ui,sans-serif;margin:4px 16px"
 
 
 class Explore:
-    """The result of `explore`. A notebook shows it if it is the last value of a cell.
+    """The result of `explore`, which a notebook shows if it is the last value of a cell.
 
-    `view` is the picture of the first setting.
+    `view` is the picture of the initial setting.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Explore:
     def html(self) -> str:
         """Return the HTML of the first picture, which the notebook stores.
 
-        Below the picture is a text with the titles of the pictures at the ends of each setting.
+        Below the picture are the titles of the pictures at both ends of each setting.
         """
         html = self.view.html("stored")
         if not self.ends:
@@ -81,15 +81,15 @@ class Explore:
 def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     """What does a picture show at one end of a setting, and at the other?
 
-    The result is a picture with sliders, which is built again when a slider moves. `build` is
+    The result is a picture with sliders. The picture is built again when a slider moves. `build` is
     called with a value for each setting, as keyword arguments, and returns a view, such as
     `show.bsp(engine.report)`. A setting is (lowest, highest, step), (lowest, highest), or a list of
-    at least two choices. The default step is 1 for whole numbers, and a hundredth of the range for
-    others. The initial value of a slider is the default of that parameter of `build`, or else the
-    lowest or first value.
+    at least two choices. The default step is 1 if the numbers are integers, and a hundredth of the
+    range otherwise. The initial value of a slider is the default value of this parameter of
+    `build`. If the parameter has no default, it is the lowest value or the first choice.
 
-    :raises InvalidOptionError: if there is no setting, if one has another form, if a default is
-        outside its setting, or if `build` does not return a view.
+    :raises InvalidOptionError: if there is no setting, if a setting has another form, if a default
+        is outside its setting, or if `build` does not return a view.
     """
     if not settings:
         raise InvalidOptionError("""explore() was given no setting, so it has no slider to show.
@@ -110,7 +110,7 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
 def _at_ends(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> dict[str, View]:
-    """Return the pictures at both ends of each setting, by a text such as "slow tile = 1,500".
+    """Map strings such as "slow tile = 1,500" to the pictures at both ends of each setting.
 
     If the program cannot be built at an end, there is no picture of that end, unless the slider
     begins there.
@@ -130,7 +130,7 @@ def _at_ends(
 
 
 def _setting_text(name: str, value: Any) -> str:
-    """Return a setting with its value as a text, such as "slow tile = 1,500"."""
+    """Return a setting with its value as a string, such as "slow tile = 1,500"."""
     return f"{name.replace('_', ' ')} = {f'{value:,}' if _is_number(value) else value}"
 
 
@@ -154,7 +154,7 @@ def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
 def _built(build: Callable[..., View], values: dict[str, Any]) -> View:
     """Return the view that `build` returns for these values.
 
-    :raises InvalidOptionError: if it returns something else.
+    :raises InvalidOptionError: if `build` returns anything other than a view.
     """
     view = build(**values)
     if not isinstance(view, View):
@@ -167,7 +167,7 @@ def _built(build: Callable[..., View], values: dict[str, Any]) -> View:
 def _check(name: str, setting: Setting) -> None:
     """Check that a setting is a range of numbers or a list of choices.
 
-    :raises InvalidOptionError: if it is neither.
+    :raises InvalidOptionError: if the setting is neither.
     """
     numbers = (
         isinstance(setting, tuple)

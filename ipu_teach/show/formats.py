@@ -1,7 +1,7 @@
 """The view `formats`: the values that a dtype loses, unscaled and multiplied by powers of two.
 
 The bars count the values by their power of two, above the range of each dtype. From frame to frame,
-the factor approaches the largest factor with which all values fit, and then goes a little further.
+the factor approaches the largest factor with which all values fit, and then exceeds it a little.
 The view can also show a value that is rounded stochastically many times to one of its two
 neighbours.
 """
@@ -35,7 +35,7 @@ from ipu_teach.types.numbers import (
     sizes_of,
 )
 
-# The first four codes are the possible results of rounding a value to a dtype.
+# The first four codes are for the possible results of rounding a value to a dtype.
 CODES = (
     palette.SO.lettered("h", "held"),
     palette.OTHERWISE.lettered("s", "subnormal: the steps no longer shrink"),
@@ -74,14 +74,14 @@ def formats(
     multiplied by powers of two. It rests at the largest factor with which all values fit the first
     dtype.
 
-    If `coin` is given, it is a number that is rounded stochastically to the first dtype, `throws`
-    times, with random words from `seed`. The view then also shows the results. `thrown` replaces
-    them by results that you computed yourself.
+    If the number `coin` is given, it is rounded stochastically to the first dtype, `throws` times,
+    with random words generated from `seed`, and the view also shows the results. Use `thrown` to
+    show results that you computed yourself instead.
 
     :raises InvalidOptionError: if `values` or `thrown` is not an array of finite numbers, or if the
         number of dtypes or of `throws` is out of range. It is also raised unless `coin` is a finite
         number between two neighbouring numbers of the first dtype.
-    :raises PoplarTypeError: if a dtype is none of these.
+    :raises PoplarTypeError: if a dtype is none of the three above.
     """
     if not 1 <= len(dtypes) <= MOST_DTYPES:
         raise InvalidOptionError(f"""show.formats() was given {counted(len(dtypes), "dtype")},
@@ -147,7 +147,7 @@ def _title(unscaled: Histogram, scaled: Histogram, best: int) -> str:
 
 
 def _lost(histogram: Histogram) -> str:
-    """Return a text with the shares of the values that become 0 and that become too large."""
+    """Describe which shares of the values become 0 and become too large."""
     under, over = (
         f"{100 * share:.3g} %" if share else "none"
         for share in (histogram.underflow, histogram.overflow)
@@ -162,7 +162,7 @@ def _landed(
 ) -> tuple[Array, Array]:
     """Return `(ends, results)` of rounding a value many times.
 
-    `ends` is float[2]: the numbers of the dtype below and above the value. `results` is
+    `ends` is float[2]: the nearest numbers of the dtype below and above the value. `results` is
     float[n]: the results of stochastic rounding, or `thrown`.
     """
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
@@ -189,7 +189,7 @@ def _landed(
 
 
 def _coin_sentence(coin: float, ends: Array, landed: Array) -> str:
-    """Return a sentence: how often a value was rounded up, and how often it was rounded down.
+    """Return a sentence that says how often a value was rounded up and how often down.
 
     `ends` has the numbers below and above the value, and `landed` has the results of rounding.
     """
@@ -204,8 +204,8 @@ def _coin_sentence(coin: float, ends: Array, landed: Array) -> str:
 def _rows(way: list[int], histograms: list[list[Histogram]]) -> list[tuple[str, ...]]:
     """Return the rows of the table, one for each factor and dtype.
 
-    `way` has the power of two of each frame's factor. The last frame shows a factor again, so it
-    has no rows.
+    `way` has the power of two of each frame's factor. The last frame shows a factor that was
+    already shown, so it has no rows.
     """
     return [
         (h.dtype.__name__, f"2^{k}")

@@ -1,8 +1,8 @@
 """The formula for the cycles of a library's vertex, with the numbers of one vertex.
 
-A codelet of a library measures its fields and calls an estimator of `ipu_teach.cost.vertices`. That
-call is observed once. Then the estimator is called again with numbers that record the expression by
-which they are computed.
+A codelet of a library measures its fields and calls an estimator of `ipu_teach.cost.vertices`. This
+module observes that call once. Then it calls the estimator again with integers that record how the
+result is computed from them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Term(int):
 
     text: str
     holds: int
-    # The estimators compute a / b rounded up as -(-a // b). If a term is -a, `negated` is a. If it
-    # is -a // b, `rounded` is (a, b).
+    # The estimators compute a / b, rounded up, as -(-a // b). If a term is -a, `negated` is a. If a
+    # term is -a // b, `rounded` is (a, b).
     negated: Term | None
     rounded: tuple[Term, int] | None
     # If a term is n + 4 - 1, `stem` is n and `added` is 3.
@@ -46,7 +46,7 @@ class Term(int):
     def _plus(self, number: int) -> Term:
         """Return the sum of this term and a plain number.
 
-        Plain numbers that were added before are combined with it: (n + 4) - 1 becomes n + 3.
+        The number is combined with plain numbers that were added before: (n + 4) - 1 becomes n + 3.
         """
         stem = self.stem or self
         added = self.added + number
@@ -126,11 +126,11 @@ class Term(int):
 
 
 def _part(value: int, holds: int) -> str:
-    """Return the text of an operand, in brackets if they are needed.
+    """Return an operand as a string, in brackets if it needs them.
 
-    They are needed for a negative number, and for an operand whose operator has a lower precedence
-    than `holds`, such as a sum in a product. `holds` is the precedence of the surrounding operator:
-    SUM, PRODUCT or ATOM.
+    Brackets are needed for a negative number, and for an operand whose operator has a lower
+    precedence than `holds`, such as a sum in a product. `holds` is the precedence of the
+    surrounding operator: SUM, PRODUCT or ATOM.
     """
     if not isinstance(value, Term):
         return f"{value}" if value >= 0 else f"({value})"
@@ -139,7 +139,7 @@ def _part(value: int, holds: int) -> str:
 
 @dataclass(frozen=True)
 class Formula:
-    """The formula for the cycles of a vertex, with its numbers.
+    """The formula for the cycles of a vertex, with the numbers of this vertex.
 
     Attributes:
         sizes: the integer arguments of the estimator, by name.
@@ -153,7 +153,7 @@ class Formula:
 
     @property
     def named_sizes(self) -> str:
-        """The sizes as a text, such as "elements = 1,024, rows = 8".
+        """The sizes as a string, such as "elements = 1,024, rows = 8".
 
         Sizes that are 1 are left out, except for the first size.
         """
@@ -165,14 +165,15 @@ class Formula:
 def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula | None:
     """Return the formula for a library's vertex whose fields have the given shapes, or None.
 
-    It is None if the codelet is not of a library, or if the expression is too long to read. It is
-    also None if the cycles do not come from a single call of an estimator that adds up terms.
+    The result is None if the codelet does not belong to a library, or if the expression is too long
+    to read. It is also None if the cycles do not come from a single call of an estimator that adds
+    up terms.
     """
     if not of_library(codelet) or not hasattr(codelet, "cycles"):
         return None
     target = priced_for(codelet, target)
     calls: list[tuple[Callable[..., int], dict[str, object], object]] = []
-    depth = 0  # The number of calls of estimators that are running, nested in each other.
+    depth = 0  # The number of estimator calls in progress, nested in each other.
 
     def observe(frame: FrameType, event: str, returned: object) -> None:
         nonlocal depth

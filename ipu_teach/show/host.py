@@ -1,9 +1,9 @@
 """The view `host`: the transfers between host and device, and the work of the device.
 
-Everything is on one axis of modelled cycles: the device, and a lane for each stream with its
-transfers. If the times of the host are modelled too, there is also a lane for each host function
-that the device waits for. Times that were measured on your computer differ from run to run, so they
-are only in the table.
+One axis of modelled cycles shows the device, and a lane for each stream with its transfers. If the
+times of the host are also modelled, there is also a lane for each host function that the device
+waits for. Times that were measured on your computer differ from run to run, so they are only in the
+table.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CODES = (
 )
 CODE = {phase.name: i for i, phase in enumerate(palette.PHASES)}
 WAITS = len(palette.PHASES)
-MOST_STEPS = 512  # At most this many supersteps are shown.
+MOST_STEPS = 512  # The maximum number of supersteps shown.
 PITCH = 22.0
 
 
@@ -82,7 +82,7 @@ def _scene(report: Report, max_steps: int) -> Scene:
     )
     longest = max(links, key=lambda link: link[-1])[0]
     sentences = [trace.sentence()] if trace.events else []
-    # If the times of the host are modelled, the run includes the waiting for its functions.
+    # If the times of the host are modelled, the run includes the waiting for the host's functions.
     starved = trace.starved_share if trace.modelled else 0.0
     share = _share(sum(link[-1] for link in links) * (1 - starved), total)
     memory = " or streaming memory" if report.streaming_bytes else ""
@@ -128,7 +128,7 @@ def _notes(report: Report) -> list[str]:
 def _table(report: Report) -> Table:
     """Return the table: a row for each stream, remote buffer and host function.
 
-    The host functions are those that the device waits for. Measured times have their own column.
+    Only host functions for which the device waits have a row. Measured times have their own column.
     """
     columns = ["transfers", "bytes", "modelled cycles"]
     columns += ["rows"] if any(step.moves for step in report.profile.steps) else []
@@ -156,8 +156,8 @@ def _table(report: Report) -> Table:
 def _device(report: Report, max_steps: int) -> tuple[dict[str, list[Piece]], int]:
     """Return `(pieces, end)` of the first `max_steps` supersteps; `end` is in cycles.
 
-    `pieces` maps the name of a lane to the (code, start, length) of its bars, in cycles. The lanes
-    are:
+    `pieces` maps the name of each lane to a (code, start, length) tuple for each of its bars, in
+    cycles. The lanes are:
 
     - the device or, on a machine with several sets of tiles (`Target.sets`), each set;
     - each stream or remote buffer that these supersteps use;
@@ -192,9 +192,9 @@ def _device(report: Report, max_steps: int) -> tuple[dict[str, list[Piece]], int
 
 
 def _stream(report: Report, step: int, name: str = "") -> str:
-    """Return a text with the direction and the name of a step's stream or remote buffer.
+    """Describe a step's transfer: its direction and the name of its stream or remote buffer.
 
-    `name` is the name of the remote buffer. If it is "", the text has the name of the step.
+    `name` is the name of the remote buffer. If it is "", the name of the step is used.
     """
     cost = report.step_cost(step)
     loads = report.profile.steps[step].to_device
@@ -205,9 +205,9 @@ def _stream(report: Report, step: int, name: str = "") -> str:
 
 
 def _sums(report: Report) -> dict[str, Counter[str]]:
-    """Return the sum of the transfers, bytes, cycles and rows of each stream and remote buffer.
+    """Sum up the transfers, bytes, cycles and rows of each stream and each remote buffer.
 
-    If several buffers share a step, all its cycles are added to each of them.
+    If several buffers share a step, each buffer gets all cycles of the step.
     """
     sums_of: dict[str, Counter[str]] = {}
     for step, times in enumerate(report.executions.tolist()):

@@ -1,8 +1,8 @@
 """A picture of the links between the IPUs of a machine, which form a ladder.
 
-Rungs are vertical links and rails are horizontal links. If the ends of the ladder are joined, the
-joining rails are drawn around it. Each direction of a link is a line that is as thick as its
-bandwidth. For a run, the colour shows how long the link is busy.
+Rungs are vertical links and rails are horizontal links. If the two ends of the ladder are joined,
+the rails that join them are drawn around the ladder. Each direction of a link is a line whose
+thickness shows its bandwidth. For a run, the colour shows how long the link is busy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-LOADS = (  # The codes of a link, by its busy time relative to that of the busiest link.
+LOADS = (  # The codes of links, by busy time relative to the busiest link.
     replace(palette.NEAR_ZERO[0], name="a link that carries nothing"),
     *(
         replace(colour, name=f"a link busy {name} of the busiest's time", pattern=pattern)
@@ -44,7 +44,7 @@ WIDE, RIM, HIGH, BETWEEN = 688.0, 20.0, 36.0, 76.0
 # The margin at the top and bottom, and the distance between two links that join the ends of the
 # ladder.
 ROOM, TURN = 16.0, 8.0
-NARROWER = 0.65  # A narrow page shrinks the picture to this share, but not its texts.
+NARROWER = 0.65  # On a narrow page, the picture shrinks to this fraction; its texts do not.
 THICK = 8.0  # The thickness of each direction of a rung.
 
 
@@ -70,7 +70,7 @@ class Ladder:
         self.ran = report is not None
 
     def said(self, link: Link) -> str:
-        """Return a text with the bytes that the run sends over a link, and how long it is busy."""
+        """Describe the bytes that the run sends over a link, and how long the link is busy."""
         num_bytes = self.bytes[link]
         busy_cycles = self.busy[link]
         return (
@@ -99,8 +99,8 @@ class Ladder:
     def mark(self, heading: str, first: int, plain: int, ipu: int) -> Painted:
         """Return the mark that shows the links between the IPUs, with `heading` above it.
 
-        The other arguments are indices of colours: `first` is that of `LOADS[0]`, `plain` is that
-        of a link without a run, and `ipu` is that of an IPU.
+        The other arguments are indices of colours: `first` for `LOADS[0]`, `plain` for a link
+        without a run, and `ipu` for an IPU.
         """
         columns = -(-self.target.num_ipus // 2)
         self._pitch = (WIDE - 2 * RIM) / columns
@@ -130,9 +130,10 @@ class Ladder:
         )
 
     def _link_shapes(self, first: int, plain: int) -> tuple[list[Shape], list[Array]]:
-        """Return `(shapes, places)`: the boxes and texts of the links, and the largest box of each.
+        """Return `(shapes, places)`: the links' boxes and texts, and the largest box of each link.
 
-        `first` is the index of the colour `LOADS[0]`, and `plain` is that of a link without a run.
+        `first` is the index of the colour `LOADS[0]`, and `plain` is the index of the colour of a
+        link without a run.
         """
         link_places = list[Array]()
         shapes = list[Shape]()
@@ -185,7 +186,7 @@ class Ladder:
         return x, self._top + ipu % 2 * (HIGH + BETWEEN)
 
     def _parts(self, link: Link) -> list[Array]:
-        """Return the boxes of a link, the longest first: float[4] of (x, y, width, height) each."""
+        """Return the boxes of a link, longest first; each is float[4]: (x, y, width, height)."""
         thickness = min(THICK, 0.3 * self._wide) * link_rate(link, self.target)
         thickness /= max(self.target.link_bytes_per_cycle, self.target.rail_bytes_per_cycle)
         first, second = sorted(link)

@@ -1,10 +1,10 @@
 """The view `liveness`: the bytes in memory in each step of the programs, and the live variables.
 
-The upper curve shows the bytes of all tiles together, and the lower curve those of the fullest
-tile, step by step. Below the curves is a lane for each of the largest variables that are not always
-live; its bars are the steps in which the variable is live. A step is a leaf of the program tree; it
-occurs once, however often it runs. On an axis of cycles, a step is as wide as the cycles of one
-execution. All numbers are modelled.
+Step by step, the upper curve shows the bytes of all tiles together, and the lower curve shows the
+bytes of the fullest tile. Below the curves is a lane for each of the largest variables that are not
+always live; its bars are the steps in which the variable is live. A step is a leaf of the program
+tree; it is drawn once, no matter how often it runs. On an axis of cycles, the width of a step is
+the number of cycles of one execution. All numbers are modelled.
 """
 
 from __future__ import annotations
@@ -47,20 +47,19 @@ CODES = (
     replace(palette.FIRST, name="first report (a)"),
     replace(palette.SECOND, name="second report (b)"),
 )
-# The next two constants are the indices in `CODES` of the colours of the first and the second
-# report.
+# `ONE` and `TWO` are the indices in `CODES` of the colours of the first and the second report.
 ONE = 3
 TWO = 4
 
 # If there are more steps than this, several steps share a column of the axis.
 MOST_STEPS = 2000
-MOMENTS = 300  # An axis of cycles has this many columns.
+MOMENTS = 300  # The number of columns of an axis of cycles.
 AXES = STEPS, CYCLES = ("steps", "cycles")
-MOST_LANES = 12  # At most this many variables have a lane.
-MOST_LISTED = 40  # The list below the picture has at most this many variables.
+MOST_LANES = 12  # The maximum number of variables with a lane.
+MOST_LISTED = 40  # The maximum number of variables in the list below the picture.
 # The list below the picture has a row for each variable of these categories, not for the category.
 LISTED = ("Constants", "Vertex state")
-MOST_NAMED = 4  # The text for a step names at most this many variables.
+MOST_NAMED = 4  # The maximum number of variables that the text for a step names.
 LEFT = 150.0
 HIGH = 104.0  # The height of a curve.
 PITCH = 15.0  # The height of a lane.
@@ -79,12 +78,12 @@ def liveness(
 
     The view shows the live bytes in each step of the programs in `report`, or in the programs of
     two reports on one axis. The programs need not have run. `always=False` leaves out the variables
-    that are always live. With `axis="cycles"`, a step is as wide as the modelled cycles of one
-    execution, so that you can compare two programs in time.
+    that are always live. With `axis="cycles"`, the width of a step is the number of modelled cycles
+    of one execution, so that you can compare two programs in time.
 
     The axis has at most 2,000 columns, or 300 with `axis="cycles"`, and fewer if the scene would be
-    larger than 150 kB. If several steps share a column, it shows the fullest of them. On an axis of
-    steps, a note below the picture then says how many steps share a column.
+    larger than 150 kB. If several steps share a column, the column shows the fullest of these
+    steps. On an axis of steps, a note below the picture then says how many steps share a column.
 
     `at` is where the picture of one report rests: the number of a superstep of the run, or the name
     of a step. By default, the picture rests where the most bytes are live.
@@ -115,13 +114,13 @@ class _Named:
     """All variables with the same name, of one replica or of all replicas.
 
     Attributes:
-        name: their name, without the replica.
-        replica: the replica that they belong to, such as "1 of 4". It is "" if the graph has no
-            replicas, or if the variables of all replicas are live in the same steps.
+        name: the name of the variables, without the replica.
+        replica: the replica to which the variables belong, such as "1 of 4". It is "" if the graph
+            has no replicas, or if the variables of all replicas are live in the same steps.
         count: the number of variables.
-        bytes: the maximum of their bytes over all steps.
-        ranges: (first, end) of each range of steps in which some of them are live; `end` is the
-            step after the last.
+        bytes: the maximum over all steps of the total bytes of these variables.
+        ranges: (first, end) of each range of steps in which some of these variables are live; `end`
+            is the step after the last.
     """
 
     name: str
@@ -132,7 +131,7 @@ class _Named:
 
     @classmethod
     def of(cls, name: str, replica: str, rows: list[VariableRow], num_steps: int) -> _Named:
-        """Return the entry for the variables called `name` of one replica; "" means all."""
+        """Return the entry for the variables `name` of one replica; "" means all replicas."""
         changes: Array = np.zeros(num_steps + 1, np.int64)
         for row in rows:
             for first, last in row.ranges:
@@ -145,7 +144,7 @@ class _Named:
 
     @property
     def text(self) -> str:
-        """The name of the variables for the label of their lane.
+        """The name of the variables, as the label of their lane.
 
         The replica or the number of variables follows the name, even if the name is shortened.
         """
@@ -161,7 +160,7 @@ class _Run:
 
     Attributes:
         always: whether the bytes of always-live variables are drawn.
-        cycles: whether the axis is in cycles; if not, it is in steps.
+        cycles: whether the axis is in cycles rather than in steps.
     """
 
     report: Report
@@ -189,8 +188,8 @@ class _Run:
     def bytes(self) -> tuple[Array, Array]:
         """`(all, fullest)`, both int64[3, steps]: the bytes of all tiles, and of the fullest tile.
 
-        The rows are the bytes of always-live variables, of other variables, and of buffers. The
-        bytes of the fullest tile include the unused gaps between variables.
+        The three rows are the bytes of always-live variables, of other variables, and of buffers.
+        The bytes of the fullest tile include the unused gaps between variables.
         """
         memory = self.report.memory
         path = self.report.target.data_path_width // 8
@@ -233,7 +232,7 @@ class _Run:
 
     @cached_property
     def height(self) -> tuple[Array, Array]:
-        """`(all, fullest)`, both int64[steps]: the drawn bytes of all tiles, and of the fullest."""
+        """`(all, fullest)`, both int64[steps]: the drawn bytes on all tiles and on the fullest."""
         all_tiles, fullest_tile = (part[list(self.codes)].sum(axis=0) for part in self.bytes)
         return all_tiles, fullest_tile
 
@@ -248,7 +247,7 @@ class _Run:
         profile = self.report.profile
         leaves = self.report.memory.liveness.places
         cycles = [profile.cost(number).cycles for number in range(len(profile.steps))]
-        # If the cycles of a step depend on data, the largest number in the run is used.
+        # If the cycles of a step depend on data, the largest number of cycles in the run is used.
         for step in np.unique(self.report.step_numbers).tolist():
             cycles[profile.leaf(step).step] = max(cycles[profile.leaf(step).step], cycles[step])
         return np.cumsum([0, *(cycles[leaf.step] for leaf in leaves)])
@@ -256,8 +255,9 @@ class _Run:
     def shown(self, curve: int, per_column: float, count: int) -> Array:
         """Return int64[count]: the step that each column of the axis shows; -1 after the last step.
 
-        A column is `per_column` steps or cycles wide. If it contains several steps, it shows the
-        step with the most drawn bytes of all tiles (`curve` 0) or of the fullest tile (`curve` 1).
+        A column is `per_column` steps or cycles wide. If a column contains several steps, it shows
+        the step with the most drawn bytes: on all tiles if `curve` is 0, or on the fullest tile if
+        `curve` is 1.
         """
         begins = np.arange(count) * per_column
         begins = begins[begins < self.edges[-1]]
@@ -268,7 +268,7 @@ class _Run:
         return np.pad(steps, (0, count - len(steps)), constant_values=-1)
 
     def peak(self) -> str:
-        """Return a text: in which step all tiles, and the fullest tile, need most memory."""
+        """Describe in which step all tiles, and the fullest tile, need the most memory."""
         of_all, of_fullest = self.height
         step = int(np.argmax(of_all))
         always = self.bytes[0][ALWAYS, step]
@@ -284,14 +284,14 @@ class _Run:
 
     @cached_property
     def live(self) -> list[str]:
-        """A text for each step: its largest variables that are not always live, with bytes."""
+        """A string for each step: its largest variables that are not always live, with bytes."""
         return [self._largest_text(self._sizes(step)) for step in range(self.num_steps)]
 
     def largest_at(self, step: int) -> str:
-        """Return a text with the two largest variables that are live at a step but not always.
+        """Name the two largest variables that are live at a step but not always.
 
-        All buffers of the step together count as one variable. The text is "" if there are no such
-        variables.
+        All buffers of the step together count as one variable. The result is "" if there are no
+        such variables.
         """
         sizes = self._sizes(step)
         if buffers := int(self.bytes[0][BUFFER, step]):
@@ -309,9 +309,9 @@ class _Run:
 
     @staticmethod
     def _largest_text(sizes: list[tuple[str, int]]) -> str:
-        """Return a text with the first entries of `sizes`, and the number of the other entries.
+        """Return a string with the first entries of `sizes` and the number of the other entries.
 
-        An entry is (name of a variable, bytes). Without entries, the text is "none".
+        An entry is (name of a variable, bytes). Without entries, the string is "none".
         """
         largest = ", ".join(f"{label(name, 24)} {size:,}" for name, size in sizes[:MOST_NAMED])
         rest = ""
@@ -321,9 +321,9 @@ class _Run:
         return largest + rest or "none"
 
     def ranges(self, count: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
-        """Return (label, bytes, ranges of steps) of the largest variables that are not always live.
+        """Return the `count` largest variables that are not always live, or all if there are fewer.
 
-        At most `count` variables are included.
+        An entry is (label, bytes, ranges of steps).
         """
         return [(lane.text, lane.bytes, lane.ranges) for lane in self.passing[:count]]
 
@@ -331,7 +331,8 @@ class _Run:
     def passing(self) -> list[_Named]:
         """The variables that are not always live, grouped by name and replica, largest first."""
         rows = [row for row in self.report.variables if row.bytes and row.ranges]
-        # The keys are (name, replica). Replicas that are live in the same steps form one group.
+        # Maps (name, replica) to variables. Replicas that are live in the same steps form one
+        # group.
         groups: dict[tuple[str, str], list[VariableRow]] = {}
         for _, indices in folded([row.name for row in rows], [row.bytes for row in rows]):
             replicas = [rows[i] for i in indices]
@@ -348,12 +349,12 @@ class _Run:
 
         - rows: [name, bytes, ranges of columns] of each of the largest variables, and of all
           always-live content. Variables of the same name that are live in the same column share a
-          row, whose name includes their number.
+          row. The name of this row includes the number of variables.
         - rest: a dict that maps a column to [number, bytes] of the variables without a row.
         - buffers: the bytes of buffers in each of `count` columns, packed.
 
-        A column is `per_column` steps or cycles wide. The bytes of a column are the sum of all
-        three.
+        A column is `per_column` steps or cycles wide. The bytes of a column are the sum of its
+        bytes in `rows`, `rest` and `buffers`.
         """
         rows = list[tuple[str, int, list[tuple[int, int]]]]()
         rest = dict[int, list[int]]()
@@ -362,7 +363,7 @@ class _Run:
             if per_tile.any() and category not in (VARIABLES, *LISTED, BUFFERS, LANDING):
                 always = f"{palette.MEMORY[category].name}, always"
                 rows.append((always, int(per_tile.sum()), [(0, count)]))
-        # For each name: (number of live variables with that name, their bytes), both
+        # Maps each name to (number of live variables with that name, their total bytes), both
         # int64[columns].
         names: dict[str, tuple[Array, Array]] = {}
         for row in (v for v in self.report.variables.folded().largest("bytes", 10**9) if v.bytes):
@@ -389,8 +390,8 @@ def _rows_of(name: str, numbers: Array, sizes: Array) -> list[tuple[str, int, li
     """Return `(name, bytes, ranges of columns)` tuples for variables that are all called `name`.
 
     `numbers` and `sizes` are int64[columns]: the number of these variables that are live in each
-    column, and their bytes. The result has a tuple for each pair of a number above 0 and a size
-    that occurs.
+    column, and their bytes. The result has a tuple for each distinct pair of number and bytes in
+    which the number is above 0.
     """
     pairs = np.stack((numbers, sizes), axis=1)
     edges = [0, *(np.flatnonzero((pairs[1:] != pairs[:-1]).any(axis=1)) + 1).tolist(), len(pairs)]
@@ -411,8 +412,8 @@ def _at(values: Array, steps: Array) -> Array:
     return np.where(steps < 0, 0, values[steps])
 
 
-Range = tuple[int, int]  # (first column, column after the last)
-# (name of a variable, bytes, ranges of steps, index of the run)
+Range = tuple[int, int]  # A range (first column, column after the last).
+# A lane (name of a variable, bytes, ranges of steps, index of the run).
 Lane = tuple[str, int, list[tuple[int, int]], int]
 
 
@@ -514,7 +515,7 @@ def _headings(runs: list[_Run]) -> list[tuple[str, str]]:
 def _put_lanes(
     panels: Panels, lanes: list[Lane], runs: list[_Run], span: int, left_out: int
 ) -> None:
-    """Put the panel with a lane for each variable, on an axis of `span` steps or cycles.
+    """Add the panel with a lane for each variable, on an axis of `span` steps or cycles.
 
     `left_out` variables have no lane.
     """
@@ -542,7 +543,7 @@ def _curve(
 ) -> Curve:
     """Return the curve of the bytes of all tiles (`curve` 0) or of the fullest tile (`curve` 1).
 
-    It has `count` columns of `per_column` steps or cycles.
+    The curve has `count` columns of `per_column` steps or cycles.
     """
     series: list[Series] = []
     steps_of = [run.shown(curve, per_column, count) for run in runs]
@@ -575,7 +576,7 @@ def _curve(
 
 
 def _limit(runs: list[_Run]) -> int:
-    """Return the bytes of a tile's memory; of two machines, the smaller number."""
+    """Return the bytes of a tile's memory, or the smaller number if two machines differ."""
     return min(run.report.target.bytes_per_tile for run in runs)
 
 
@@ -601,11 +602,11 @@ def _lane_bars(lanes: list[Lane], runs: list[_Run]) -> tuple[Bar, ...]:
 def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
     """Return the still of a column of the axis.
 
-    `steps` has the step of each report in this column, or -1 if it has none. `lanes` is whether the
-    picture has lanes.
+    `steps` has, for each report, the step that is in this column, or -1 if there is none. `lanes`
+    says whether the picture has lanes.
     """
     texts = []
-    # For each name of a step: "a" or "b".
+    # Maps the name of each step to the first report with such a step: "a" or "b".
     names: dict[str, str] = {}
     spans = [
         (r.edges[step], r.edges[step + 1]) for r, step in zip(runs, steps, strict=True) if step >= 0

@@ -1,9 +1,10 @@
 """The view `machine`: a zoom from a tile to an IPU, and to machines of 4, 16 and 64 IPUs.
 
-Each size is drawn with its parts, and with pipes: connections that are drawn as wide as their
+Each size is drawn with its parts, and with pipes, which are connections whose width shows their
 bandwidth. The first part is the next smaller size. Below are the links of a machine of several
-IPUs, and the bytes that a run sends over them. The constants and their sources are those of
-`target.py`. That module says where Graphcore has published no value and one is assumed.
+IPUs, and the bytes that a run sends over them. The constants and their sources come from
+`target.py`, which says for which constants Graphcore has published no value, so that a value is
+assumed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CODES = (
     palette.FILL[0].lettered("B", "the size before"),
     *LOADS,
 )
-PIPES = {  # The values are the target's constants that determine the bandwidth of each pipe.
+PIPES = {  # Maps each pipe to the target's constant that determines its bandwidth.
     "memory": "data_path_width",
     "exchange": "exchange_bytes_per_cycle",
     "links": "link_bytes_per_cycle",
@@ -44,8 +45,8 @@ SIZES = (0, 1, 4, 16, 64)
 def machine(given: Target | Device | Report) -> View:
     """How fast is each path between memories, tiles, IPUs and the host?
 
-    The view zooms out from a tile to 64 IPUs. Paths are drawn as pipes, which are as wide as their
-    bandwidth; machines of several IPUs are drawn with their links. For a report, the view shows the
+    The view zooms out from a tile to 64 IPUs. Paths are drawn as pipes, whose width shows the
+    bandwidth. Machines of several IPUs are drawn with their links. For a report, the view shows the
     machine on which the program ran, and how long each link is busy in the run. A bandwidth is the
     sum over all tiles, IPUs or links.
 
@@ -63,7 +64,7 @@ def machine(given: Target | Device | Report) -> View:
 def pipes(target: Target, num_ipus: int) -> list[int]:
     """Return the bytes per second of the memories, the exchange, the links and the host links.
 
-    Each is the sum over a machine of `num_ipus` IPUs; 0 means a single tile.
+    Each number is the sum over a machine of `num_ipus` IPUs; 0 IPUs means a single tile.
     """
     clock = target.tile_clock_frequency
     tiles = max(1, num_ipus * target.tiles_per_ipu)
@@ -95,14 +96,14 @@ def rate(bytes_a_second: float) -> str:
 
 
 class _Pipes:
-    """The pipes of a machine in several sizes: connections that are drawn with their bandwidth.
+    """The pipes of a machine in several sizes, which are connections drawn with their bandwidth.
 
     Attributes:
         figures: for each pipe, a text with the bandwidth of one tile, link or IPU.
         sources: for each pipe, a text with the source of this bandwidth, such as a publication.
         stills: a still for each size.
         rows: the rows of the table.
-        rates: the bandwidth of each pipe as a text, size by size.
+        rates: the bandwidth of each pipe as a string, size by size.
         descriptions: a sentence about each pipe, size by size.
         notes: for each size, a text with the memory and the bandwidths.
     """
@@ -153,7 +154,7 @@ class _Pipes:
 def _link_rows(
     ladder: Ladder, target: Target, machine_name: str, *, has_report: bool
 ) -> list[tuple[str, ...]]:
-    """Return a row of the table for each link of IPUs, with its traffic if there is a report."""
+    """Return a table row for each link between IPUs, with its traffic if there is a report."""
     rows = list[tuple[str, ...]]()
     for link in ladder.links:
         figure = "link_bytes_per_cycle" if link[0] ^ link[1] == 1 else "rail_bytes_per_cycle"
@@ -234,7 +235,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
 
 
 def _figures(target: Target) -> dict[str, str]:
-    """Return a dict from each pipe to a text: the bandwidth of one tile, link or IPU."""
+    """Return a dict that maps each pipe to a text with the bandwidth of one tile, link or IPU."""
     memory, exchange, *_ = pipes(target, 0)
     rung, rail = _link_rates(target)
     return {
@@ -249,9 +250,10 @@ def _figures(target: Target) -> dict[str, str]:
 
 
 def _link_rates(target: Target) -> tuple[str, str]:
-    """Return the bandwidths, as texts, of a link within a pair of IPUs and between two pairs.
+    """Return the bandwidths of a link within a pair of IPUs and between two pairs, as strings.
 
-    They are those of a rung and a rail of the ladder that the IPUs form, in each direction.
+    In the ladder that the IPUs form, these links are a rung and a rail. The bandwidths are those of
+    one direction.
     """
     clock = target.tile_clock_frequency
     return (
@@ -277,8 +279,8 @@ def _ladder_heading(target: Target) -> str:
 def _finding(target: Target) -> str:
     """Return a title that compares two bandwidths, added up over all tiles or host links.
 
-    They are those of the memory and the host. If the user has set one of these two, others are
-    compared.
+    The title compares the memory and the host. If the user has set one of these two bandwidths, the
+    title compares another pair.
     """
     rates = dict(zip(PIPES, pipes(target, target.num_ipus), strict=True))
     tiles = counted(target.num_tiles, "tile")
@@ -305,7 +307,7 @@ def _finding(target: Target) -> str:
 def _source(target: Target, figure: str) -> str:
     """Return a text with the source of a constant of the machine, such as a publication.
 
-    A constant that the user has set has the text "set for this machine".
+    For a constant that the user has set, the text is "set for this machine".
     """
     if ground(target, figure) == GIVEN:
         return "set for this machine"

@@ -11,12 +11,12 @@ SMALLEST_LABEL = 13.0  # Cells and lanes that are smaller than this have no labe
 TWO_LINES = 2.6  # A cell this many times SMALLEST_LABEL high shows its name and its letter.
 # A mark with more items than this is drawn as a raster, with a pixel for each value.
 MOST_RECTANGLES = 64
-# If a message has more receivers than this, they get dots instead of arrows.
+# If a message has more receivers than this, dots are drawn at the receivers instead of arrows.
 MOST_SPOKES = 24
 TICK = 92.0  # The width for the name of a step below a curve.
 NAMED = 40.0  # A step that is narrower than this has no name above its lanes.
 BAR = 150.0  # The smallest width of a tree's column of bars.
-# The bars above a matrix are this high, and the bars beside it are this wide.
+# The height of the bars above a matrix, and the width of the bars beside it.
 MARGIN = 26.0
 MOST_PARTNERS = 12  # A picture of a tile shows at most this many partners.
 LINK = 16.0  # The width of a link between IPUs.
@@ -25,12 +25,12 @@ SLOT = 58.0  # The height of a pipe with its texts.
 THICK = 24.0  # The thickness of the widest pipe.
 # The following measures are those of a board. A board has a box for each tile.
 GUTTER = 72.0  # The space for links between IPUs.
-# Up to this many messages are drawn as packets. More messages are drawn as arrows.
+# The maximum number of messages drawn as packets; more messages are drawn as arrows.
 MOST_PACKETS = 12
-# If there are more arrows than this, only those of the focused tile are drawn.
+# If there are more arrows than this, only the arrows of the focused tile are drawn.
 MOST_ARROWS = 256
 HEAD = 20.0  # The height of the name of a box.
-# The height of a row of cells. The cells have the elements of a tensor.
+# The height of a row of cells, which show the elements of a tensor.
 ROW = 18.0
 BETWEEN = 6.0  # The space between boxes.
 CELL = 14.0  # The height of a cell.

@@ -1,8 +1,8 @@
 """The view `memory`: the bytes in each tile's memory when it is fullest, by category.
 
-At the top left are the tiles, coloured by how full they are. Next to them are lanes for the
-fullest, an average and the emptiest tile, with the limit, and the sums over all tiles. Below is a
-stack of categories for each tile. All numbers are modelled.
+At the top left are the tiles, coloured by how full they are. Next to the tiles are lanes for the
+fullest, an average and the emptiest tile, with the limit. Lanes with the sums over all tiles
+follow. Below is a stack of categories for each tile. All numbers are modelled.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from ipu_teach.types import Array
 
 # If there are more tiles than this, a cell stands for several tiles.
 MOST_CELLS = 4096
-# If there are more cells than this, tiles are sorted and a stack stands for several.
+# If there are more cells than this, tiles are sorted, and each stack stands for several tiles.
 MOST_STACKS = 172
-# At most this many variables of a tile are listed, and fewer if the scene would exceed 150 kB.
+# The maximum number of variables listed for a tile; fewer if the scene would exceed 150 kB.
 MOST_NAMED = 16
-# The colour scale ends at one of these thousandths of the limit.
+# The possible ends of the colour scale, in thousandths of the limit.
 TOPS = (1000, 200, 100, 50, 20, 10, 5, 2, 1)
 SIDE = 246.0  # The side of the square with the tiles.
-WIDE = 688.0  # All stacks together are at most this wide.
+WIDE = 688.0  # The maximum width of all stacks together.
 SHORTER = {palette.COMING.name: "temporary variables"}
 MIDDLE = 476.0  # The x coordinate at which the lanes beside the square of tiles begin.
-# A switch is (key, title, effect, whether it is on at first). The second switch exists only if
+# A switch is (key, title, effect, whether it is on initially). The second switch exists only if
 # there are gaps.
 SWITCHES = (
     ("m", "Scale to the limit", "scales the bars to the limit and back", False),
@@ -52,12 +52,12 @@ def memory(report: Report, *, why: Why | None = None) -> View:
     The view shows every tile at the moment when its memory is fullest. The program need not have
     run.
 
-    The categories are those of `MemoryLedger`, including gaps; always-live variables are a category
-    of their own. On a machine of more than 4,096 tiles, each cell stands for several tiles and
-    shows the fullest of them. `why` is a chain of causes, `report.why("memory")`, whose tiles get
-    one colour.
+    The categories are those of `MemoryLedger`, including gaps; always-live variables are a separate
+    category. On a machine of more than 4,096 tiles, each cell stands for several tiles and shows
+    the fullest of them. `why` is a chain of causes, such as `report.why("memory")` returns; the
+    tiles that it mentions are drawn in one colour.
 
-    :raises InvalidOptionError: if `report` is not a report, or `why` is not a chain of causes.
+    :raises InvalidOptionError: if `report` is not a report, or if `why` is not a chain of causes.
     """
     checked(report, "memory", must_have_run=False)
 
@@ -90,12 +90,13 @@ def parts(report: Report) -> list[tuple[Code, Array]]:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """The columns of the stacked bar chart, in which the bytes of a column are split by category.
+    """The columns of the stacked bar chart, in which each column is divided by category.
 
-    If `is_sorted` is False, a column is a cell of the grid, and has the bytes of the fullest of a
-    few neighbouring tiles. If it is True, the tiles are sorted by their bytes and divided into
-    groups of about equal size, and a column has the mean bytes of a group. `amounts` maps "total",
-    "always", and "part0", "part1", … (one for each category) to the bytes of each column.
+    If `is_sorted` is False, a column stands for a cell of the grid, and shows the bytes of the
+    fullest tile in this cell. If `is_sorted` is True, the tiles are sorted by their bytes and
+    divided into groups of about equal size, and a column shows the mean bytes of a group. `amounts`
+    maps "total", "always", and "part0", "part1", … (one for each category) to the bytes of each
+    column.
     """
 
     count: int
@@ -124,8 +125,9 @@ class _MemoryScene:
         self.tiles_per_cell = -(-self.target.num_tiles // MOST_CELLS)
         self.shown = _fullest_of(self.total, self.tiles_per_cell, self.target.tiles_per_ipu)
         self.maximum = int(self.total.max())
-        # The colours stand for fifths of the limit. If all tiles were below the first fifth, they
-        # stand for fifths of the smallest of `TOPS` that no tile exceeds.
+        # The colours stand for fifths of the limit. If the fullest tile uses so little that a
+        # smaller value of `TOPS` suffices, the colours stand for fifths of the smallest value of
+        # `TOPS` that no tile exceeds.
         self.top = min(t for t in TOPS if min(self.maximum, self.limit) * 1000 <= t * self.limit)
 
     def scene(self, most_named: int) -> Scene:
@@ -195,13 +197,13 @@ class _MemoryScene:
             columns = {n: means(amount[fullest_first], count) for n, amount in amounts.items()}
         else:
             columns = {n: amount[self.shown] for n, amount in amounts.items()}
-        # The distance between few stacks is an integer, because this makes the file shorter. Many
-        # stacks fill the width.
+        # If there are only a few stacks, the distance between them is an integer, which makes the
+        # file shorter. If there are many stacks, they fill the width.
         pitch = WIDE / count if count > 24 else int(WIDE / count)
         return _Columns(count, pitch, columns, is_sorted)
 
     def _put_tiles(self, panels: Panels) -> None:
-        """Put the tiles, coloured by how full they are."""
+        """Add the tiles, coloured by how full they are."""
         count = len(self.shown)
         heading = f"{counted(self.target.num_tiles, 'tile')}, by their share of the limit"
         if self.tiles_per_cell > 1:
@@ -215,7 +217,7 @@ class _MemoryScene:
         panels.put(cells)
 
     def _put_gauges(self, panels: Panels) -> None:
-        """Put three lanes: the content of the fullest, an average and the emptiest tile."""
+        """Add three lanes: the content of the fullest, an average and the emptiest tile."""
         fullest = int(np.argmax(self.total))
         emptiest = int(np.argsort(self.total, kind="stable")[0])
         gauge = np.array(
@@ -239,7 +241,7 @@ class _MemoryScene:
         panels.put(lanes, left=MIDDLE, high=66, drawing=drawing)
 
     def _put_sums(self, panels: Panels) -> None:
-        """Put a lane for each category, with the sum of its bytes over all tiles."""
+        """Add a lane for each category, with the sum of its bytes over all tiles."""
         sums = np.array([int(per_tile.sum()) for _, per_tile in self.parts])
         count = len(sums)
         lanes = Lanes(
@@ -258,9 +260,9 @@ class _MemoryScene:
         panels.put(lanes, left=MIDDLE, down=100, high=SIDE - 100, drawing=drawing)
 
     def _put_stacks(self, panels: Panels, columns: _Columns) -> None:
-        """Put the mark with a stack of categories for each column.
+        """Add the mark with a stack of categories for each column.
 
-        It has a picture for each combination of the switches.
+        The mark has a picture for each combination of the switches.
         """
         wide = columns.pitch * columns.count
         high = 190.0
@@ -303,8 +305,8 @@ def _variables(report: Report, shown: Array, maximum: int) -> list[object]:
     """Return the largest variables of each tile when its memory is fullest, for the player.
 
     The result is [names, distinct lists, the index of each cell's list (packed), the fullest cell].
-    A list alternates between the index of a name and its bytes, for at most `maximum` variables.
-    Then it has the number of the other variables, and their bytes.
+    A list has, for each of at most `maximum` variables, the index of its name followed by its
+    bytes. At the end of the list are the number and the bytes of the other variables.
     """
     names: dict[str, int] = {}
     lists: dict[tuple[int, ...], int] = {}
@@ -324,7 +326,7 @@ def _variables(report: Report, shown: Array, maximum: int) -> list[object]:
 
 
 def _fullest_of(total: Array, tiles_per_cell: int, tiles_per_ipu: int) -> Array:
-    """Return int64[cells]: the number of the fullest tile among the tiles of each cell.
+    """Return int64[cells]: for each cell, the number of its fullest tile.
 
     A cell stands for `tiles_per_cell` neighbouring tiles of one IPU.
     """
@@ -381,7 +383,7 @@ def _notes(tiles_per_cell: int, columns: int, tiles: int) -> list[str]:
 
 
 def _note(report: Report, total: Array) -> str:
-    """Return a text about the fullest tile, and the number of tiles over the limit."""
+    """Describe the fullest tile, and say how many tiles are over the limit."""
     fullest = int(np.argmax(total))
     limit = report.target.bytes_per_tile
     always = int(report.memory.always_live_bytes_per_tile[fullest])

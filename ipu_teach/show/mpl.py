@@ -23,11 +23,11 @@ from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
 from ipu_teach.show.scene import WIDTH, Scene
 from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words
 
-POINT = 72 / 96  # The points in a unit of the drawing. An inch has 96 units.
+POINT = 72 / 96  # The size of a unit of the drawing in points. An inch has 96 units.
 HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}
-STEPS = 4  # A gif has this many pictures for each frame of the scene.
-MOST_PICTURES = 400  # A gif moves through at most this many pictures.
-# A gif shows the poster and each other picture for this many milliseconds.
+STEPS = 4  # The number of moving pictures in a GIF for each frame of the scene.
+MOST_PICTURES = 400  # The maximum number of moving pictures in a GIF.
+# How long a GIF shows the poster and every other picture, in milliseconds.
 POSTER_TIME, PICTURE_TIME = 1400, 150
 
 
@@ -141,7 +141,7 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
 
 
 def _add_raster(axes: Any, shape: Raster, codes: tuple[Code, ...], dark: bool) -> None:
-    """Add the pixels of an image. A code below 0 has the colour of the background."""
+    """Add the pixels of an image. A pixel with a code below 0 has the colour of the background."""
     theme = DARK if dark else LIGHT
     codes_present = np.unique(shape.codes)
     colours = ListedColormap(
@@ -168,7 +168,7 @@ def _add_raster(axes: Any, shape: Raster, codes: tuple[Code, ...], dark: bool) -
 
 
 def _add_words(axes: Any, shape: Words, codes: tuple[Code, ...], dark: bool) -> None:
-    """Add a text. If it is on a box, it has an outline in the colour of the box."""
+    """Add a text. On a box, the text has an outline in the colour of the box."""
     theme = DARK if dark else LIGHT
     colour = (
         ink_on(codes[shape.ink].colour(dark)) if isinstance(shape.ink, int) else theme[shape.ink]

@@ -32,13 +32,13 @@ CODES = (
     palette.CHOSEN.lettered("L", "where the value lands"),
 )
 EVEN, GROWING, THERE, CLOSE, CLOSER, LANDS = range(6)
-# If the window around the value contains more numbers, they are drawn as one bar.
+# If the window around the value contains more numbers than this, one bar stands for all of them.
 MOST_NUMBERS = 120
 MOST_TICKS = 9
 WIDE = 652.0  # The width of a picture.
 PITCH = 36.0  # The height of the row of a dtype.
 TALL = 14.0  # The height of a bar.
-BELOW = 18.0  # The distance from the top of a row to its bar. The text is between them.
+BELOW = 18.0  # The distance from the top of a row to its bar, which leaves space for the text.
 Window = tuple[float, float]
 
 
@@ -94,8 +94,8 @@ class NumberLine:
         inside = list[float]()
         while value <= last and len(inside) < max_numbers:
             inside.append(value)
-            # Numbers below zero grow towards zero, so after a negative power of two the spacing is
-            # half as large.
+            # Below zero, the loop approaches zero, so the spacing halves after each negative power
+            # of two.
             step = self.spacing(value)
             begins = value < 0 and -value > self.normal and frexp(value)[0] == -0.5
             value += step / 2 if begins else step
@@ -108,8 +108,8 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
     The view shows the number lines of FLOAT, HALF and QUARTER[format, scale], and the number to
     which each of these dtypes rounds `value`.
 
-    :raises InvalidOptionError: if no dtype is given, or `value` is not finite.
-    :raises PoplarTypeError: if a dtype is none of these.
+    :raises InvalidOptionError: if no dtype is given, or if `value` is not finite.
+    :raises PoplarTypeError: if a dtype is none of the three above.
     """
     if not dtypes or not is_finite(value):
         subject = f"{shown(value)}, which is not a finite number" if dtypes else "no dtype"
@@ -169,7 +169,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
 
 
 def _title(lines: list[NumberLine], value: float) -> str:
-    """Return the title: the dtypes that cannot hold the value, or those with the largest error."""
+    """Return the title: the dtypes that cannot represent the value or have the largest error."""
     cannot = [line.name for line in lines if not isfinite(line.lands)]
     holding = [line for line in lines if isfinite(line.lands)]
     parts = [f"{' and '.join(cannot)} cannot hold {value:.9g}"] * bool(cannot)
@@ -190,8 +190,8 @@ def _title(lines: list[NumberLine], value: float) -> str:
 def _row(line: NumberLine, value: float) -> tuple[float, ...]:
     """Return the columns of the table for a dtype: result, error, spacing, range, and steps.
 
-    The range is the smallest, the smallest normal and the largest number. The steps are the number
-    of numbers from a power of two to the next.
+    The range consists of the smallest, the smallest normal and the largest number. The steps are
+    how many numbers there are from one power of two to the next.
     """
     around = line.lands, line.lands - value, line.spacing(value)
     return *around, line.smallest, line.normal, line.largest, line.steps
@@ -230,7 +230,7 @@ def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
 
 
 def _around(line: NumberLine, window: Window, value: float) -> DtypeRow:
-    """Return the row with a narrow box for each number in the window, and one for the result.
+    """Return the row with a narrow box for each number in the window, and a box for the result.
 
     The result is the number to which the dtype rounds `value`. If there are too many numbers in the
     window, a single box stands for all of them.

@@ -1,7 +1,7 @@
-"""The effects of compiled steps on a set of elements: which of them are read, written and copied.
+"""The effects of compiled steps on a set of elements: which elements they read, write and copy.
 
-Each element that a step writes has an origin, from which its new value comes: a vertex, another
-element, or the host.
+Each element that a step writes has an origin. This is where the new value comes from: a vertex,
+another element, or the host.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ipu_teach.graph.tile_map import expand
 from ipu_teach.show.scene import Origins, element
 from ipu_teach.types import Array
 
-HOST = -1  # The tile number of a sender or receiver that is the host.
+HOST = -1  # The tile number that stands for the host as sender or receiver.
 
-Pair = tuple[int, int]  # (sending tile, receiving tile)
+Pair = tuple[int, int]  # A pair (sending tile, receiving tile).
 
 
 class Names:
     """Consecutive integers for the names of variables, codelets and streams, in order of first use.
 
-    A name consists of a text and a shape. The shape is () unless the name is that of a variable.
+    A name consists of a string and a shape. The shape is () unless it is the name of a variable.
     """
 
     def __init__(self) -> None:
@@ -67,8 +67,8 @@ class Step:
             computes.
         goes: maps (sending tile, receiving tile) to the elements that are sent after the step
             computes, or that the host receives.
-        after: whether the elements in `comes` get their values at the end of the step.
-        by_host: whether the host sends or receives.
+        after: whether the elements in `comes` get their values only at the end of the step.
+        by_host: whether the host is the sender or the receiver.
         copied: maps (sending tile, receiving tile) to the elements that copies move in a step that
             also executes a compute set.
     """
@@ -89,8 +89,8 @@ NONE: Array = np.zeros(0, np.int64)
 class Elements:
     """A set of elements whose reads, writes and copies by compiled steps can be found.
 
-    `address` has the byte address of each element, and `tile` its tile. An element that a vertex
-    reads from another tile is recorded as sent only if the vertex is on a tile in `seen`.
+    `address` has the byte address of each element, and `tile` has its tile. An element that a
+    vertex reads from another tile is recorded as sent only if the vertex is on a tile in `seen`.
     """
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:
@@ -108,9 +108,10 @@ class Elements:
         return np.array([v.start for v in self.graph.variables], np.int64)
 
     def named(self, address: Array) -> tuple[Array, Array]:
-        """Return `(names, indices)`: the variable at each byte address, and the flat index in it.
+        """Return `(names, indices)`: the variable at each byte address, and its flat index.
 
-        A variable is given by the integer of its name in `self.names`.
+        A variable is given by the integer that `self.names` assigns to its name. The index is that
+        of the element within the variable.
         """
         which = np.searchsorted(self._starts, address, "right") - 1
         variables = self.graph.variables
@@ -218,7 +219,7 @@ class Elements:
     def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
         """Return the elements that a copy from or to a stream or remote buffer moves.
 
-        `into` is whether the copy writes the tensor. `name` is the handle of the stream or remote
+        `into` says whether the copy writes the tensor. `name` is the handle of the stream or remote
         buffer, and `noun` is "the stream" or "the remote buffer".
         """
         positions = tensor.positions().reshape(-1) * tensor.dtype.size
@@ -240,8 +241,9 @@ def _touched(
     """Return `(reads, writes, origins)`, which are the first fields of a `Step`.
 
     `reads` are arrays of the elements that are read. An entry of `written` has four arrays: the
-    elements that are written, and the name, the index and the tile from which each value comes.
-    `phrase` and `element` are the fields `how` and `element` of the resulting `Origins`.
+    elements that are written, and for each element the name, the index and the tile from which its
+    value comes. `phrase` and `element` are the fields `how` and `element` of the resulting
+    `Origins`.
     """
     cell, *columns = (np.concatenate(column) for column in zip(*written, strict=True))
     origins = (Origins(phrase, element, cell, *columns),) if len(cell) else ()
@@ -249,7 +251,7 @@ def _touched(
 
 
 def _all(steps: list[Step]) -> Step:
-    """Return the elements that several steps read, write and move together, at the same time."""
+    """Return the elements that several simultaneous steps read, write and move in total."""
     reads, writes = (
         np.unique(np.concatenate(sides))
         for sides in zip(*((s.reads, s.writes) for s in steps), strict=True)
@@ -269,10 +271,10 @@ def _all(steps: list[Step]) -> Step:
 
 
 def _crossing(parts: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:
-    """Return a dict from (sending tile, receiving tile) to the distinct elements sent between them.
+    """Map each (sending tile, receiving tile) to the distinct elements sent between the two.
 
-    A part is (sending tiles, receiving tiles, elements), with an entry for each element. Elements
-    that stay on their tile are left out.
+    Each of the `parts` is (sending tiles, receiving tiles, elements), three arrays with an entry
+    for each element. Elements that stay on their tile are left out.
     """
     source, target, element = (np.concatenate(column) for column in zip(*parts, strict=True))
     rows = np.unique(np.stack((source, target, element), axis=1)[source != target], axis=0)

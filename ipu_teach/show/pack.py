@@ -1,15 +1,15 @@
 """Encode integers as short text, which is the same on every machine.
 
-The data of a picture must be small, and equal for equal runs. The output of a compressor depends on
-its version, so none is used. There are four forms, and the shortest is chosen:
+The data of a picture must be small, and equal for equal runs. So no compressor is used, because its
+output depends on its version. There are four forms, of which the shortest is chosen:
 
 - a single number, if all numbers are equal;
 - groups of equal numbers: "3*5,4" is five threes and a four. A repeated sequence of groups is
   written once, after the number of its repetitions: "12(1*15,-15,)";
-- differences: "d", followed by the groups of the differences between neighbours, beginning with the
-  difference of the first number from 0;
+- differences: "d", followed by the differences between neighbours in the form of groups; the first
+  difference is that between the first number and 0;
 - bits: "b", the lowest number, ":", the number of bits w, ":", and the differences from the lowest
-  number with w bits each, where a character encodes six bits.
+  number with w bits each; a character encodes six of these bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from ipu_teach.types import Array
 
 AGAIN = re.compile(r"(?<![^,])((?:[-*\d]+,){2,6}?)\1+")
-LONGEST = 4000  # Repeated sequences are searched for only in a shorter text.
+LONGEST = 4000  # In strings of this length or more, no repeated sequences are searched for.
 
 ALPHABET = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8
@@ -29,7 +29,7 @@ ALPHABET = np.frombuffer(
 
 
 def pack(values: Array) -> int | str:
-    """Return integers as text in the shortest form; an int if all are equal; "" if none.
+    """Return integers as a string in the shortest form; an int if all are equal; "" for none.
 
     An array of any shape is read row by row.
     """

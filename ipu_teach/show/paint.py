@@ -71,10 +71,10 @@ from ipu_teach.show.stack import stacked_pixels
 from ipu_teach.show.zoom import paint_zoom
 from ipu_teach.types import Array
 
-WAITS = "waits for "  # The name of a box in which an IPU waits begins like this.
+WAITS = "waits for "  # The beginning of the name of a box in which an IPU waits.
 MOST_PIECES = 900  # A tape with more bars than this is drawn as a raster.
-STRIP = (172, 16)  # A long run is drawn as a raster of this many columns and rows.
-COLUMNS = 320  # The raster of a tape has this many columns.
+STRIP = (172, 16)  # The columns and rows of the raster as which a long run is drawn.
+COLUMNS = 320  # The number of columns of the raster of a tape.
 
 
 def paint(
@@ -136,8 +136,8 @@ def paint(
 def _room_above(mark: Painted, shapes: Sequence[Shape]) -> float:
     """Return the width that is available for the heading of a mark.
 
-    The heading ends at the edge of the drawing, or where a text at the right end of its line
-    begins.
+    The heading may reach to the edge of the drawing, or to the beginning of a text at the right end
+    of the same line.
     """
     words = [s for s in shapes if isinstance(s, Words) and s.y == -8 and s.anchor == "end"]
     return min([WIDTH - 8 - mark.x, *(word.x - LETTER * len(word.text) for word in words)])
@@ -146,7 +146,7 @@ def _room_above(mark: Painted, shapes: Sequence[Shape]) -> float:
 def _heading(mark: Placed, room: float) -> Iterator[Words]:
     """Yield the heading of a mark, in one line or in two.
 
-    The part after "; " explains the heading. It gets a line of its own if both parts together are
+    The part after "; " explains the heading. This part gets its own line if both parts together are
     wider than `room`.
     """
     first, _, rest = mark.heading.partition("; ")
@@ -199,7 +199,7 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
 
 
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
-    """Yield the label of each cell and the letter of its colour; a small cell shows one of them."""
+    """Yield each cell's label and the letter of its colour, or only one of both in a small cell."""
     x, y = mark.place(np.arange(mark.count))
     has_large_text = mark.side >= 2 * SMALLEST_LABEL
     has_two_lines = mark.side >= TWO_LINES * SMALLEST_LABEL
@@ -251,8 +251,8 @@ def _lanes(
     if mark.heading:
         span_text = f"{number(drawing.span)} {drawing.unit}"
         needed = OF_HEADING * len(mark.heading + span_text) + 16
-        # The text with the length is where the lanes end. A long heading moves this text to the
-        # right.
+        # The text with the length is above the end of the lanes, or further right if the heading is
+        # long.
         drawn = mark.width * (drawing.span / full_span if full_span else 1)
         right = mark.x + min(mark.width, max(drawn, needed))
         first, _, rest = mark.heading.partition("; ")
@@ -294,8 +294,9 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
     """Yield the boxes of each bar in all lanes, in the order in which they are drawn.
 
-    If a second bar follows a bar, the second bar comes first. An item is (whether it is drawn on
-    top, int[lanes] codes, float[lanes] begins, float[lanes] ends). `count` is the number of lanes.
+    If a bar is followed by a second bar, the second bar is drawn first, behind the other. An item
+    is (whether it is drawn on top, int[lanes] codes, float[lanes] begins, float[lanes] ends).
+    `count` is the number of lanes.
     """
     for bar in drawing.bars:
         code, begin, bar_end = bar.of(count)
@@ -308,8 +309,9 @@ def pixels_in_turn(spent: Array) -> Array:
     """Return int[rows, columns]: the code of each pixel.
 
     `spent`, float[rows, codes, columns], is the time of each code in a pixel. Each code gets about
-    its share of the pixels of a row, even if it occurs only for short times. Each pixel gets the
-    code that lacks the most of its share up to there, among the codes with time in the pixel.
+    its share of the pixels in a row, even if it occurs only for short times. For this, each pixel
+    gets one of the codes that have time in the pixel: the code to which the pixels so far owe the
+    most.
     """
     rows, _, columns = spent.shape
     pixels = np.zeros((rows, columns), np.int64)
@@ -403,9 +405,10 @@ def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
 
 
 def track_edges(scene: Scene) -> Array:
-    """Return float[frames + 1]: where each frame begins on the strip of the run, and the end.
+    """Return float[frames + 1]: where each frame begins on the strip of the run, and its end.
 
-    Positions are from 0 to 1. A frame without cycles has no width, unless no frame has cycles.
+    The positions are from 0 to 1. A frame without cycles has no width, unless all frames are
+    without cycles.
     """
     edges = scene.begins
     return edges / edges[-1] if edges[-1] else np.linspace(0, 1, len(edges))
@@ -414,9 +417,9 @@ def track_edges(scene: Scene) -> Array:
 def pieces(scene: Scene) -> tuple[Array, Array]:
     """Return `(codes, cycles)`: the pieces of the strip of a run, in order.
 
-    `codes` (int[n]) has the code of each piece, and `cycles` (float[n]) has its length. If the
-    frame has a drawing on a `Tape` mark, each bar of that drawing is a piece. Otherwise, or if
-    frames overlap in time, each frame is a piece.
+    `codes` (int[n]) has the code of each piece, and `cycles` (float[n]) has its length. If a frame
+    has a drawing on a `Tape` mark, each bar of that drawing is a piece. If it has none, or if
+    frames overlap in time, the entire frame is a piece.
     """
     if scene.clock is not None:
         return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
@@ -486,9 +489,9 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
 def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
     """Yield the boxes of a long run's strip, which is divided into columns at the cycles `edges`.
 
-    In a column, the boxes are stacked. The height of a box is the share of its code in the cycles
-    of the column. `codes` and `cycles` are the result of `pieces`. Neighbouring columns with equal
-    boxes are drawn as one column.
+    In a column, the boxes are stacked. The height of a box is the fraction of the column's cycles
+    that its code takes. `codes` and `cycles` are the result of `pieces`. Neighbouring columns with
+    equal boxes are drawn as one column.
     """
     end_cycles = np.append(0.0, np.cumsum(cycles))
     codes_present = np.unique(codes)
@@ -550,11 +553,12 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     for box in np.flatnonzero(widths > 30).tolist():
         name = mark.names[int(mark.title[box])]
         max_letters = int((widths[box] - 8) / NAME)
-        # The pattern shows that an IPU waits, so a short label only names the IPU it waits for.
+        # The pattern already shows that an IPU waits, so a short label only names the IPU for which
+        # it waits.
         label_text = label(
             name if len(name) <= max_letters else name.removeprefix(WAITS), max_letters
         )
-        # A name of which fewer than four letters are left cannot be recognised.
+        # A name that is cut to fewer than four letters cannot be recognised.
         if len(label_text) < 5 and label_text.endswith("…"):
             continue
         x = float(left_edges[box]) + 4
@@ -620,13 +624,14 @@ def _lane_boxes(
 
     An entry of `drawings` is (cycle at which it begins, drawing). `scale` is the width of a cycle.
     Equal bars in neighbouring lanes become one box, with lines in the colour of the background
-    between the lanes. If a second bar follows a bar, one box as long as both is drawn first, with
-    the first bar on top of it; that takes less data.
+    between the lanes. If a bar is followed by a second bar, a box as long as both bars is drawn
+    first, and then the first bar on top of it, because this takes less data.
     """
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
     lanes_inside_box: set[int] = set()  # Lanes whose upper edge is inside a box.
-    # The key of boxes is (whether they are drawn on top, their colour code, their number of lanes).
+    # Maps (whether boxes are drawn on top, their colour code, their number of lanes) to these
+    # boxes.
     boxes: dict[tuple[bool, int, int], list[tuple[float, float, float, float]]] = {}
     layers = [
         (
@@ -660,7 +665,7 @@ def _lane_boxes(
 def _tape_raster(
     mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int
 ) -> Iterator[Shape]:
-    """Yield the rasters of the tape of a run with too many bars to draw each of them.
+    """Yield the rasters of a run's tape that has too many bars to draw each bar.
 
     `run` has (frame, drawing) pairs, `before` is the cycle at which each frame begins, `scale` is
     the width of a cycle, and `codes` is the number of codes. In each lane, every code gets its
@@ -671,13 +676,13 @@ def _tape_raster(
     width = before[end_frame] * scale
     columns = max(1, round(COLUMNS * width / mark.width))
     edge_cycles = np.linspace(0, before[end_frame], columns + 1)
-    # For each edge: the index in `run` of the frame that contains it.
+    # For each edge, the index in `run` of the frame that contains the edge.
     frame_of_edge = np.clip(
         np.searchsorted(before[first_frame : end_frame + 1], edge_cycles, "right") - 1,
         0,
         len(run) - 1,
     )
-    # For each drawing, by its id: float[lanes, codes].
+    # Maps the id of each drawing to the cycles of each code: float[lanes, codes].
     cycles_of_drawing: dict[int, Array] = {}
     cycles_at_edges = np.zeros((mark.count, codes, columns + 1))
     cycles_so_far = np.zeros((mark.count, codes))
@@ -767,8 +772,8 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
 def bar_width(mark: Tree) -> float:
     """Return the width of the longest bar of a tree.
 
-    It is the width that the texts of the tree leave free, but at least `BAR` and at most half of
-    the tree's width. static/tree.js has the same formula.
+    The result is the width that the texts of the tree leave free, but at least `BAR` and at most
+    half of the tree's width. static/tree.js has the same formula.
     """
     columns = len(mark.columns)
     labels_and_depths = zip(mark.labels, mark.depth.tolist(), strict=True)
@@ -856,13 +861,13 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
 LEGEND_ROW = 20.0
 OF_HEADING = 6.6  # The approximate width of a letter in a heading.
 TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 72  # Font size, height of a line, letters in a line.
-TITLE_LINES = 3  # A title has at most this many lines.
+TITLE_LINES = 3  # The maximum number of lines of a title.
 LINE = 18.0  # The height of a line of text.
-MOST_LINES = 3  # The note has at most this many lines.
+MOST_LINES = 3  # The maximum number of lines of the note.
 
 
 def legend_words(scene: Scene) -> dict[int, str]:
-    """Return a dict from the index of each code in the legend to its text.
+    """Return a dict that maps the index of each code in the legend to the code's text.
 
     The text is the name of the code. If a cell shows the letter of the code, the text begins with
     the letter.
@@ -901,8 +906,8 @@ def caption_height(scene: Scene) -> float:
 def text_lines(scene: Scene) -> int:
     """Return the number of lines that each frame reserves for its label and its note.
 
-    It is that of the longest note of the scene, so nothing moves between frames. It is 0 if no
-    frame has a label or a note.
+    There is a line for the label, and as many lines as the longest note of the scene needs, so that
+    nothing moves between frames. The result is 0 if no frame has a label or a note.
     """
     if not any(still.label or still.cycles or still.note for still in scene.stills):
         return 0
@@ -910,5 +915,5 @@ def text_lines(scene: Scene) -> int:
 
 
 def _lines(text: str, max_lines: int) -> list[str]:
-    """Return the text in at most `max_lines` lines that are not wider than the drawing."""
+    """Break a text into at most `max_lines` lines that are not wider than the drawing."""
     return wrap(text, 104, max_lines=max_lines, placeholder=" …")

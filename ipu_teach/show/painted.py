@@ -1,8 +1,9 @@
 """Encode the shapes of painted marks for the player; equal shapes are stored once.
 
 static/painted.js draws them. Lengths are in tenths of a unit. Neighbouring shapes of the same style
-are the columns of one list. The first entry of a list is the kind of its shapes: "b" for boxes in
-the colour of a code, "r" for a raster, "w" for texts, "l" for lines, "o" for an outline.
+are stored together as the columns of one list. The first entry of such a list is the kind of the
+shapes: "b" for boxes in the colour of a code, "r" for a raster, "w" for labels, "l" for lines, "o"
+for an outline.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ANCHORS = ("start", "middle", "end")
 
 
 class Once:
-    """The shapes of a scene, `all`, in which equal shapes are stored once."""
+    """The list `all` of the shapes of a scene, which contains equal shapes only once."""
 
     def __init__(self) -> None:
         self.all: list[list[Any]] = []
@@ -31,8 +32,8 @@ class Once:
     def picture(self, shapes: Sequence[Shape]) -> list[Any]:
         """Add the shapes of a picture to the list `all`, and return `[count, indices]`.
 
-        `count` is the number of shapes of the picture. `indices` are their positions in `all`,
-        which `pack` has packed into text.
+        `indices` has the positions, in `all`, of the entries of which the picture consists, packed
+        into a string by `pack`. `count` is the number of these indices.
         """
         shape_numbers = [self._of(_together(list(group))) for _, group in groupby(shapes, _style)]
         return [len(shape_numbers), pack(np.array(shape_numbers))]
@@ -44,7 +45,7 @@ class Once:
 
 
 def tenths(values: Any) -> Array:
-    """Return lengths in tenths of a unit, rounded to int64."""
+    """Convert lengths to tenths of a unit, and return them rounded to int64."""
     return np.round(np.asarray(values, np.float64) * 10).astype(np.int64)
 
 
@@ -92,7 +93,8 @@ def _together(shapes: list[Any]) -> list[Any]:
             ]
         case Stroke():
             points = tenths([other.points for other in shapes])
-            # Store the first point, and the differences to the next points.
+            # Store the first point, and for each further point the difference from the point before
+            # it.
             differences = np.diff(points, axis=1, prepend=0).reshape(len(shapes), -1)
             return [
                 "l",
@@ -108,7 +110,7 @@ def _together(shapes: list[Any]) -> list[Any]:
 
 
 def beside(pictures: Sequence[Sequence[Shape]]) -> int:
-    """Return how far the texts of a mark extend beyond its left edge, rounded up, or 0."""
+    """Return how far labels extend beyond a mark's left edge, rounded; 0 if none does."""
     texts = (shape for picture in pictures for shape in picture if isinstance(shape, Words))
     overlaps = (
         LETTER * len(text.text) * ANCHORS.index(text.anchor) / 2 - text.x

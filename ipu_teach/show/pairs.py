@@ -17,9 +17,10 @@ from ipu_teach.types import Array
 
 
 def paired(scene: Scene) -> Scene:
-    """Return a copy of a scene in which two tapes with equally many lanes become one tape.
+    """Return a copy of a scene in which two tapes of equal size are merged into one.
 
-    The lanes of the two runs alternate in it.
+    The two tapes have the same number of lanes. In the merged tape, the lanes of the two runs
+    alternate.
     """
     tapes = [mark for mark in scene.marks if isinstance(mark, Tape)]
     first = tapes[0]
@@ -63,10 +64,10 @@ def paired(scene: Scene) -> Scene:
 
 
 def _differs(scene: Scene) -> tuple[str, int]:
-    """Return `(text, frame)`: a text about the step whose cycles differ most, and its frame."""
-    # For each step, by name: its cycles in each run.
+    """Return `(text, frame)`: a sentence on the step whose cycles differ most, and its frame."""
+    # Maps the name of a step to its cycles in each of the two runs.
     spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    # For each step, by name: a frame in the last run that contains the step.
+    # Maps the name of a step to a frame of that step, in the second run if the step occurs there.
     frames: dict[str, int] = {}
     for frame, which in enumerate(scene.frames.tolist()):
         still = scene.stills[which]
@@ -84,10 +85,10 @@ def _differs(scene: Scene) -> tuple[str, int]:
 
 
 def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:
-    """Return int64[2 * lanes]: values for twice as many lanes.
+    """Return int64[2 * lanes]: the values of `lanes` lanes, spread over twice as many lanes.
 
-    `values` are those of every second lane, from lane `which` (0 or 1) on; all other lanes have
-    `base_value`.
+    Every second lane, beginning with lane `which` (0 or 1), gets its value from `values`. All other
+    lanes get `base_value`.
     """
     spread = np.empty((lanes, 2), np.int64)
     spread[:, which] = values
@@ -96,9 +97,9 @@ def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:
 
 
 def _every_other(drawing: Drawing, which: int, lanes: int) -> Drawing:
-    """Return a copy of a drawing whose bars are in every second lane, from lane `which` on.
+    """Return a copy of a drawing whose bars are spread over every second lane.
 
-    `which` is 0 or 1. The other lanes are empty.
+    `which` (0 or 1) is the first lane with a bar. The lanes in between are empty.
     """
     bars = []
     for bar in drawing.bars:

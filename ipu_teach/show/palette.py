@@ -1,8 +1,8 @@
 """The colours of all pictures. An activity of a tile has the same colour and letter in every view.
 
 The hues are those of Okabe and Ito (Color Universal Design, 2008), who chose them so that people
-with any colour vision can distinguish them. They are darker or lighter where a theme needs it. The
-letter and the pattern repeat the meaning for readers who do not see the colour.
+with any colour vision can distinguish them. We made some of them darker or lighter for a theme.
+Letters and patterns repeat the meaning for readers who do not see the colours.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Code:
-    """A category of a picture with its name, letter, colours and pattern, such as "exchange".
+    """A category in a picture, such as "exchange", with its name, letter, colours and pattern.
 
-    `light` and `dark` are its colours on a light and on a dark page. `pattern` is one of "" (none),
-    "/" (hatched), "." (dotted), "-" (horizontal lines), "|" (vertical lines) and "x" (crossed). A
-    legend can contain a code if it has a letter, or if its field `listed` is True.
+    `light` and `dark` are the colours of the category on a light and on a dark page. `pattern` is
+    one of "" (none), "/" (hatched), "." (dotted), "-" (horizontal lines), "|" (vertical lines) and
+    "x" (crossed). A code appears in a legend only if the code has a letter, or if its field
+    `listed` is True.
     """
 
     name: str
@@ -43,20 +44,20 @@ COMPUTE = Code("compute", "C", "#d55e00", "#e8792b", pattern="")
 LINKS = Code("exchange between IPUs", "L", "#0072b2", "#2a8fd0", pattern="x")
 HOST = Code("host exchange", "H", "#cc79a7", "#d48fb6", pattern="|")
 STREAMING = Code("streaming memory", "M", "#117733", "#3fae62", pattern=".")
-# The name of each of these codes is a kind of phase.
+# Each of these codes has the name of a kind of phase.
 PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)
 STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # The states of a tile.
-STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # The state for each kind of phase.
+STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # Maps kinds of phases to states.
 
 # Teal and lilac are for views whose subject has no colour of its own.
 SO = Code("", "", "#4db6ac", "#2f8f86", pattern="")
 OTHERWISE = Code("", "", "#c2a5cf", "#8e6fa3", pattern="/")
-# These colours are for estimates, together with those of activities and of the parts of memory.
+# Views of estimates use these colours in addition to those of activities and memory.
 OTHER_VERTICES = Code("other vertices", "", "#f4978e", "#e88a80", pattern="/")
 GRADIENT_SUMS = Code("gradient sums", "", "#dcc9a0", "#cbb98c", pattern=".")
 LIVE_VALUES = Code("other live values", "", "#c7ecd4", "#cdebd6", pattern="|")
-# These seven colours have no meaning of their own. They distinguish neighbours in a row of tiles.
-# The tiles also have their numbers.
+# These seven colours have no meaning of their own. They only distinguish neighbouring tiles, which
+# are also labelled with their numbers.
 HUES = tuple(
     Code(f"hue {i}", "", light, dark, pattern=pattern)
     for i, (light, dark, pattern) in enumerate(
@@ -71,8 +72,8 @@ HUES = tuple(
         )
     )
 )
-# Up to fourteen tiles each have a combination of colour and pattern. More tiles are divided into
-# ranges, with colours from dark to light.
+# Up to fourteen tiles each have their own combination of colour and pattern. More tiles are divided
+# into ranges, with colours from dark to light.
 TILES = (
     *HUES,
     *(replace(hue, pattern=HUES[(i + 3) % 7].pattern or "/") for i, hue in enumerate(HUES)),
@@ -81,7 +82,7 @@ RANGES = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0
 
 
 def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
-    """Return `(codes, tiles per code)` for the tiles; neighbouring tiles may share a code."""
+    """Return `(codes, tiles per code)`: the colours of the tiles, and how many tiles share one."""
     if num_tiles <= len(TILES):
         return TILES[:num_tiles], 1
     tiles_per_range = -(-num_tiles // len(RANGES))
@@ -115,8 +116,8 @@ MEMORY = {
     "Host buffers": Code("host buffers", "", "#e7a6c4", "#d98fb2", pattern="|"),
 }
 
-# These colours show the share of a tile's memory that is in use: five steps, and one for more than
-# the limit. A fuller tile is darker on a light page, and lighter on a dark page.
+# These colours show which fraction of a tile's memory is in use: one for each of five steps, and
+# one for more than the limit. A fuller tile is darker on a light page, and lighter on a dark page.
 FILL = (
     *(
         Code(f"up to {20 * i + 20} % of the limit", f"{i + 1}", light, dark, pattern="")
@@ -137,8 +138,8 @@ FILL = (
 def filled(fifth: int, top: int) -> Code:
     """Return a code of the colour scale `FILL`, with a name that says how full a tile is.
 
-    The scale has five equal steps up to `top` / 10 % of the limit, and `fifth`, from 0 to 4, is the
-    index of a step. If `fifth` is 5, the code for more than the limit is returned.
+    The range from 0 to `top` / 10 % of the limit is divided into five equal steps. `fifth` is the
+    index of a step, from 0 to 4, or 5 for more than the limit.
     """
     name = f"up to {(fifth + 1) * top / 50:g} % of the limit"
     return replace(FILL[fifth], name=name) if fifth < len(FILL) - 1 else FILL[fifth]
@@ -154,7 +155,7 @@ PAPER = Code("nothing", "", "#ffffff", "#14171a", pattern="")
 BYTES = Code("bytes of the tiles, sorted", "", "#6b7a8f", "#8fa0b8", pattern="", listed=True)
 
 # These colours show numbers from the lowest to the highest: numbers below zero are blue, and
-# numbers above zero are brown. The codes after them are for elements without a number.
+# numbers above zero are brown. The two codes after these are for elements without a number.
 BELOW, NEAR_ZERO, ABOVE = (
     tuple(Code("", "", light, dark, pattern="", listed=True) for light, dark in colours)
     for colours in (
@@ -166,8 +167,8 @@ BELOW, NEAR_ZERO, ABOVE = (
 UNWRITTEN = Code("not written", "?", "#ffffff", "#39414a", pattern="x")
 NOT_A_NUMBER = Code("not a number (NaN)", "N", "#b3261e", "#ff8a80", pattern="/")
 CHANGE = Code("values change", "V", "#59636e", "#a4adb7", pattern="x")
-# In `show.run`, the cells of a tensor have a border in one of these colours. No other code of that
-# view has them.
+# In `show.run`, the border of a cell shows to which tensor it belongs. That view uses these colours
+# only for borders.
 RIMS = tuple(
     Code("", "", light, dark, pattern="", listed=True)
     for light, dark in (
@@ -179,7 +180,7 @@ RIMS = tuple(
         ("#7d6a55", "#b39f88"),
     )
 )
-# These colours are for the nested boxes above phases. No phase has them.
+# These colours are for the nested boxes above phases, so no phase has one of these colours.
 NESTED = tuple(replace(code, listed=False) for code in (RIMS[3], HUES[2], *RIMS[1:3], *RIMS[4:]))
 
 # Each theme has colours for paper, ink, soft ink and lines. On the paper, both inks have a contrast

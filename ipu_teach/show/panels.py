@@ -40,13 +40,14 @@ from ipu_teach.types import Array
 
 LEFT = 16.0  # The left edge of panels.
 RIGHT = 704.0  # The right edge of panels.
-SMALLEST_ROW = 10.0  # A row of boxes that is not higher than this has no texts in its boxes.
+SMALLEST_ROW = 10.0  # The height up to which a row of boxes has no labels in its boxes.
 TOP = 34.0  # The top of the first panel, with room for its heading above it.
-ENDS = (("slowest", 0.0), ("fastest", 1.0))  # The texts beside lanes that are sorted.
-# An IPU at least BROAD wide has its number above it; the number needs the height NAMED.
+ENDS = (("slowest", 0.0), ("fastest", 1.0))  # Labels beside sorted lanes.
+# The minimum width of an IPU whose number is written above it, and the height of that number.
 BROAD, NAMED = 52.0, 14.0
 
-# A cell is (row, column, code, texts, description). It shows the first text that has room in it.
+# A cell is (row, column, code, texts, description). The cell shows the first of its texts that
+# fits.
 Cell = tuple[int, int, int, tuple[str, ...], str]
 
 
@@ -54,7 +55,7 @@ Piece = tuple[int, int, int]  # (code, start, length) of one bar of a lane
 
 
 class Panels:
-    """The marks of a picture, which are placed from the top to the bottom.
+    """The marks of a picture, which are placed one below the other.
 
     A mark is an element of the picture, such as lanes or a grid of cells. `y` is the y coordinate
     of the next mark. `lanes` can be used as `Still.lanes` for a still that shows all bars of all
@@ -80,9 +81,9 @@ class Panels:
     ) -> None:
         """Place a mark between the x coordinates `left` and `right`.
 
-        Its upper edge is `down` units below the current `y`, and its height is `high`. `Cells` and
-        `Painted` keep their width and height, and `Rows` keep their height. `drawing` contains the
-        bars of the mark.
+        Its upper edge is `down` units below the current `y`, and its height is `high`. But `Cells`
+        and `Painted` keep their own width and height, and `Rows` keep their own height. `drawing`
+        contains the bars of the mark.
         """
         y = self.y + down
         place_fields: dict[str, Any] = {"x": left, "y": y}
@@ -111,11 +112,12 @@ class Panels:
         say: str,
         without: int = -1,
     ) -> None:
-        """Put a mark with a lane for each entry of `rows` below the other marks.
+        """Add a mark below the others, with one lane for each entry of `rows`.
 
-        `rows` maps the name of a lane to its pieces, (code, start, length). `say` is a text about a
-        lane with placeholders: {long} is the total length of its pieces, except for pieces with the
-        code `without`, and {pieces} is the number of its pieces.
+        `rows` maps the name of a lane to its pieces, each of which is (code, start, length). `say`
+        is the description of a lane, with two placeholders: {long} is the total length of the
+        pieces, not counting pieces with the code `without`, and {pieces} is the number of all
+        pieces.
         """
         lengths = [
             sum(length for code, _, length in pieces if code != without) for pieces in rows.values()
@@ -138,14 +140,14 @@ class Panels:
         self.put(mark, left=left, high=pitch * len(rows), drawing=drawing)
 
     def below(self, gap: float = 36) -> None:
-        """Set `y` to `gap` units below all marks that were placed, if there are any."""
+        """Set `y` to `gap` units below all placed marks; without marks, leave `y` unchanged."""
         self.y = self.bottom + gap if self.marks else self.y
 
     def first(self, shown: int, of: int, noun: str, whose: str = "The picture shows") -> None:
         """Add a note that the picture shows only the first items, if `shown` is less than `of`.
 
-        `shown` and `of` are numbers of items, and `noun` is their name in the plural. The note
-        begins with `whose`.
+        `shown` and `of` are numbers of items, and `noun` is their name in the plural. `whose` is
+        the beginning of the note.
         """
         if shown < of:
             self.notes.append(f"{whose} the first {shown:,} of {of:,} {noun}.")
@@ -162,9 +164,9 @@ class Panels:
         frames: Array | None = None,
         **scene_fields: Any,
     ) -> Scene:
-        """Return a scene of these marks, whose height is `foot` more than that of the marks.
+        """Return a scene with these marks and `foot` units of space below them.
 
-        `scene_fields` are further fields of `Scene`. By default, there is one frame for each still.
+        `scene_fields` are further fields of `Scene`. By default, each still is shown in one frame.
         """
         height = max(self.y, self.bottom) + foot
         notes = tuple(dict.fromkeys((*self.notes, *scene_fields.pop("notes", ()))))
@@ -189,7 +191,7 @@ class Panels:
 def bars(rows: Sequence[Sequence[Piece]]) -> tuple[Bar, ...]:
     """Return the bars of lanes: bar k consists of piece k of each lane.
 
-    `rows` has the pieces, (code, start, length), of each lane.
+    `rows` has a list of pieces for each lane. A piece is (code, start, length).
     """
     max_pieces = max(map(len, rows))
     padded_rows: Array = np.array([[*row] + [(0, 0, 0)] * (max_pieces - len(row)) for row in rows])
@@ -211,9 +213,9 @@ def grid(
 ) -> Cells:
     """Return the tiles of a machine as cells in a square whose side is `room`, IPU by IPU.
 
-    Each IPU is below its number, if there is room. `each_ipu` is the number of cells of an IPU; if
-    it is 0, there is a cell for each tile. A cell is at most `largest` wide. `options` are fields
-    of `Cells`.
+    The number of each IPU is written above it, if there is room. `each_ipu` is the number of cells
+    of an IPU; if it is 0, there is a cell for each tile. A cell is at most `largest` wide.
+    `options` are fields of `Cells`.
     """
     ipus = target.num_ipus
     cells_per_ipu = each_ipu or target.tiles_per_ipu
@@ -253,8 +255,8 @@ def flame(
 ) -> Flame:
     """Return a mark of nested boxes, each given by (row, begin, end, title, code).
 
-    `begin` and `end` are indices of frames or, if `timed` is True, modelled cycles. `beside` are
-    the texts beside the rows.
+    `begin` and `end` are indices of frames or, if `timed` is True, modelled cycles. `beside` has
+    the labels beside the rows.
     """
     number_of_title: dict[str, int] = {}
     rows = [
@@ -293,10 +295,10 @@ def boxes_in_rows(
     rows: Sequence[str],
     cells: Sequence[Cell],
 ) -> Painted:
-    """Return a mark with a box for each of `cells`, and the names of the `rows` beside the boxes.
+    """Return a mark with one box for each cell, and the names in `rows` beside the boxes.
 
-    A cell is (row, column, code, texts, description). Its box shows the first of its texts for
-    which there is room.
+    A cell is (row, column, code, texts, description). The box shows the first of its texts that
+    fits.
     """
     column_width = width / columns
     codes = np.array([cell[2] for cell in cells])
@@ -307,7 +309,7 @@ def boxes_in_rows(
         ]
     )
     shapes: list[Shape] = [Boxes(int(code), box_places[codes == code]) for code in np.unique(codes)]
-    # Sorting by code puts texts on the same colour next to each other, which takes less data.
+    # Sorted by code, texts on the same colour are neighbours and can be stored in one list.
     for row, column, code, texts, _ in sorted(cells, key=lambda cell: cell[2]):
         text = next((t for t in texts if has_room(t, column_width) and pitch > SMALLEST_ROW), "")
         text_position = (column + 0.47) * column_width, (row + 0.45) * pitch + 4
@@ -364,7 +366,7 @@ def side_by_side(count: int, width: float, height: float) -> Array:
 
 
 def tall(mark: Cells | Rows | Painted) -> float:
-    """Return the initial height of a mark whose height depends on its content."""
+    """Return the height that the initially visible content of a mark needs."""
     if isinstance(mark, Painted):
         return mark.height
     if isinstance(mark, Cells):

@@ -1,4 +1,4 @@
-"""Draw a matrix of senders and receivers, and one tile with its partners, as shapes.
+"""Draw as shapes: a matrix of senders and receivers, and one tile with its partners.
 
 static/exchange.js draws the same shapes in the player.
 """
@@ -78,11 +78,12 @@ def links(mark: Matrix, codes: Array) -> Array:
 
 
 def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
-    """Return `(partner, received, sent)` for each group of tiles that exchanges bytes with another.
+    """Return `(partner, received, sent)` for each group that exchanges bytes with group `middle`.
 
-    `middle` is the index of that other group, which is a row and a column of the matrix, and
-    `partner` is the index of the first group. The bytes are those that group `middle` received and
-    sent. Partners with the most bytes come first. `sizes` is int[receivers, senders], in bytes.
+    A group consists of the tiles that share a row and a column of the matrix; `middle` and
+    `partner` are indices of groups. `received` and `sent` are the bytes that group `middle`
+    received from the partner and sent to it. Partners with the most bytes come first. `sizes` is
+    int[receivers, senders], in bytes.
     """
     received = sizes[middle]
     sent = sizes[:, middle]
@@ -95,8 +96,8 @@ def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
 def busiest(drawing: Drawing) -> int:
     """Return the index of the group of tiles that sends and receives the most bytes in total.
 
-    Group i is column i of the matrix as a sender, and row i as a receiver. If several groups have
-    the same total, the first of them is returned.
+    As a sender, group i is column i of the matrix. As a receiver, it is row i. If several groups
+    have the same total, the first of them is returned.
     """
     delivered, received = (np.asarray(bar.length) for bar in drawing.bars)
     return int(np.argmax(delivered + received))
@@ -110,7 +111,7 @@ def bin_name(mark: Matrix, which: int) -> str:
 
 
 def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape]:
-    """Yield the busiest tile in the middle, and a column of its partners on each side."""
+    """Yield the shapes of the busiest tile, with a column of its partners on each side."""
     matrix = scene.mark(mark.of)
     assert isinstance(matrix, Matrix)
     middle = busiest(scene.drawings[still.lanes[matrix.name][0]])
@@ -134,7 +135,7 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
     wide = NAME * max((len(t) for t in sum(told, [])), default=0) + 6
     half = -(-len(shown) // 2)
     for place, ((which, received, sent), lines) in enumerate(zip(shown, told, strict=True)):
-        # The first half of the partners is on the right, the second half on the left.
+        # The first half of the partners is drawn on the right, the second half on the left.
         way, k = (-1, place) if place < half else (1, place - half)
         rows = half if way < 0 else len(shown) - half
         v = mark.y + (k + 0.5) / rows * mark.height

@@ -1,8 +1,8 @@
-"""The view `patches`: a window over an image, its row in the matrix of patches, and its memory.
+"""The view `patches`: a window over an image, its row in the patch matrix, and its memory.
 
 A patch is the part of the image in the window. The view shows where the elements of the row are in
-memory. A switch shows the same elements in the memory order of another tensor, such as one with
-channels first.
+memory. A switch shows where the same elements are in another tensor, such as one with its channels
+first.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Layout:
 
     Attributes:
         tile: the tile of each element.
-        place: the rank of each element among those on its tile, by address.
+        place: the rank of each element, by address, among the elements on the same tile.
         longest: the number of elements on the fullest tile.
     """
 
@@ -98,18 +98,18 @@ class _Layout:
     def pieces(self, elements: Array) -> int:
         """Return the number of pieces of memory that these elements occupy.
 
-        Two elements belong to the same piece if they are on the same tile, and every element of the
-        image between them also belongs to it.
+        Two elements belong to the same piece if they are on the same tile and all elements of the
+        image between their addresses are among `elements`.
         """
         key = np.unique(self.tile[elements] * 10**6 + self.place[elements])
         return int(1 + (np.diff(key) > 1).sum()) if len(key) else 0
 
 
 class _Windows:
-    """The windows over an image, each of which is a row of the matrix of patches.
+    """The windows over an image, each of which is a row of the patch matrix.
 
-    `rows`, int64[windows, numbers], has the flat index of the image element for each number of the
-    matrix, or -1 for a number that is not in the image.
+    `rows`, int64[windows, numbers], has the flat index of an image element for each number in the
+    matrix, or -1 for a number that is not an element of the image.
     """
 
     def __init__(self, x: Tensor, matrix: Tensor, other: Tensor | None) -> None:
@@ -129,7 +129,7 @@ class _Windows:
     def elements(self, row: int) -> tuple[Array, Array]:
         """Return `(elements, shared)`: the flat indices of the image elements in window `row`.
 
-        `shared` are those of the elements that the previous window also contains.
+        `shared` has the flat indices of those that the previous window also contains.
         """
         elements = np.unique(self.rows[row][self.rows[row] >= 0])
         return elements, np.intersect1d(elements, self.rows[row - 1]) if row else elements[:0]
@@ -149,15 +149,14 @@ class _Windows:
         return where, f"{text}{f', in the other layout {other[0]}' if other else ''}{before}"
 
     def _mean_pieces(self) -> list[float]:
-        """Return a list with the mean number of pieces of memory in a window, for each layout."""
+        """Return, for each layout, the mean number of pieces of memory in a window."""
         elements = [self.elements(row)[0] for row in range(len(self.rows))]
         return [float(np.mean([layout.pieces(e) for e in elements])) for layout in self.layouts]
 
     def sentence(self) -> str:
-        """Return a sentence: how many numbers the matrix and the memory contain.
+        """Return a sentence on how many numbers the matrix and the memory contain.
 
-        The sentence also has the mean number of pieces of memory from which a row of the matrix is
-        picked.
+        The sentence also states from how many pieces of memory a matrix row is gathered on average.
         """
         windows, numbers = self.rows.shape
         pieces, *other = self._mean_pieces()
@@ -169,7 +168,7 @@ class _Windows:
         return f"{text}, in the other layout from {other[0]:.3g}." if other else f"{text}."
 
     def _title(self) -> str:
-        """Return the title: from how many pieces of memory a window is picked on average."""
+        """Return the title: the average number of memory pieces from which a window is gathered."""
         pieces, *other = self._mean_pieces()
         text = f"A window is picked from {pieces:.3g} pieces of memory on average"
         return f"{text}, in the other layout from {other[0]:.3g}" if other else text
@@ -209,8 +208,8 @@ class _Windows:
     def _mark(self, shown_: int) -> Painted:
         """Return a mark with the image, the matrix and the memory.
 
-        It has a picture for each of the first `shown_` windows in each layout. A switch selects the
-        layout.
+        There is one picture for each of the first `shown_` windows in each layout. A switch selects
+        the layout.
         """
         _, down, across, channels = self.x.shape
         side = min(SIDE, (MATRIX - 24) / (channels * (across + 1)), 200 / down)
@@ -252,10 +251,11 @@ class _Windows:
         )
 
     def _memory(self, tiles: list[int], low: float) -> list[tuple[Array, float]]:
-        """Return a list with `(positions, pitch)` of the elements in memory, for each layout.
+        """Return, for each layout, `(positions, pitch)`: how the elements in memory are drawn.
 
-        `positions` is float[elements, 2], and `pitch` is the width of an element. Each tile has a
-        line; the first line is at `low`.
+        `positions` is float[elements, 2], the coordinates of each element, and `pitch` is the width
+        of an element. The elements on a tile are drawn in one line. The line of the first tile is
+        at the y coordinate `low`.
         """
         memory = []
         for layout in self.layouts:
@@ -275,9 +275,9 @@ class _Windows:
     ) -> list[Shape]:
         """Return the shapes of a window: its elements in the image, in the matrix and in memory.
 
-        Lines join its row with the memory. `squares` are the elements in the image, `cell` is
-        (width, height) of a number in the matrix, and `memory` has x and y of each element in
-        memory.
+        Lines connect the row of the matrix with the memory. `squares` are the elements in the
+        image, `cell` is (width, height) of a number in the matrix, and `memory` has x and y of each
+        element in memory.
         """
         elements, shared = self.elements(row)
         kind = np.full(len(squares), PLAIN)

@@ -1,8 +1,8 @@
 """The view `pipeline`: the schedule of a pipeline, its bubble, and what each stage stores.
 
-A tick is a time step of the schedule, and the bubble is the ticks without work. The boxes show the
-micro-batch of each stage in each tick. Below are the saved activations of each stage, and the run
-on an axis of modelled time, IPU by IPU.
+A tick is a time step of the schedule. The bubble consists of the ticks in which a stage has no
+work. The boxes show the micro-batch of each stage in each tick. Below are the saved activations of
+each stage, and the run on an axis of modelled time, IPU by IPU.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_TICKS = 128
 MOST_STAGES = 32
 WIDE = 554.0
 HIGH = 240.0
-NARROWER = 0.47  # A narrow page multiplies the width of boxes by this, but not that of texts.
+NARROWER = 0.47  # On a narrow page, boxes shrink by this factor, but labels do not.
 GOES = {FORWARD: len(STATES), BACKWARD: len(STATES) + 1}
 BUBBLE = len(STATES) + 2
 HELD = len(STATES) + 3
@@ -56,11 +56,11 @@ CODES = (
 def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | None = None) -> View:
     """How much of a pipeline's schedule is bubble, and what does each stage hold?
 
-    The view shows a schedule stage by stage and tick by tick, with the micro-batches that each
-    stage stores. `ticks` is the result of `schedules.pipeline_schedule`. With the `report` of a run
-    of the pipeline, the view also shows how long each IPU works. At most 128 ticks, 32 stages and
-    3,000 supersteps are drawn, and fewer if the scene would be larger than 150 kB. If there are
-    more, a note below the picture says so. The table has all ticks.
+    The view shows the micro-batch on which each stage works in each tick, and how many
+    micro-batches each stage stores. `ticks` is the result of `schedules.pipeline_schedule`. With
+    the `report` of a run of the pipeline, the view also shows how long each IPU works. At most 128
+    ticks, 32 stages and 3,000 supersteps are drawn, and fewer if the scene would be larger than 150
+    kB. If there are more, a note below the picture says so. The table has all ticks.
 
     :raises InvalidOptionError: if `ticks` is malformed, or a stage has two micro-batches in one
         tick.
@@ -138,7 +138,7 @@ def _schedule(shown: Ticks, rows: int, high: float) -> Painted:
 
 
 def _holds(holds: Array, most_held: list[int], high: float) -> Painted:
-    """Return the mark with a bar for the number of micro-batches that each stage holds.
+    """Return the mark whose bars show how many micro-batches each stage holds in each tick.
 
     `holds` is int[stages, ticks], `most_held` has the maximum of each stage, and `high` is the
     height of a row.
@@ -173,7 +173,7 @@ def _holds(holds: Array, most_held: list[int], high: float) -> Painted:
 
 
 def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
-    """Return the scene of the first `max_ticks` ticks, and of as many supersteps of the run."""
+    """Return the scene of the first `max_ticks` ticks and the first `max_ticks` supersteps."""
     stages = 1 + max(work.stage for now in every for work in now)
     works = sum(map(len, every))
     most_held = stash(every, stages)
@@ -219,7 +219,7 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
 
 
 def _most_held(most_held: list[int]) -> str:
-    """Return a text that says which stages hold the most micro-batches, and which the fewest."""
+    """Return a sentence that says which stages hold the most and the fewest micro-batches."""
 
     def holders(n: int) -> str:
         stages = [f"{stage}" for stage, most in enumerate(most_held) if most == n]
@@ -236,7 +236,7 @@ def _most_held(most_held: list[int]) -> str:
 def _run(panels: Panels, report: Report, max_ticks: int) -> str:
     """Put a lane for each IPU, for at most `max_ticks` supersteps.
 
-    Return a text with the share of the run for which IPUs wait.
+    Return a sentence with the fraction of the run in which IPUs wait.
     """
     names = report.target.sets
     intervals_of = defaultdict[tuple[int, int], list[tuple[int, int]]](list)

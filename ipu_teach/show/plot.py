@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-HEAT_COLOURS = 48  # The number of colours of a scale for `heat`.
-INK = "#777777"  # A title of this colour is readable on light and on dark pages.
+HEAT_COLOURS = 48  # The number of colours in the scale that `heat` uses.
+INK = "#777777"  # The colour of titles, readable on light and on dark pages.
 
 
 class _Colours(TypedDict, total=False):
-    """The arguments of matplotlib's `imshow` that choose colours."""
+    """The arguments of matplotlib's `imshow` that select the colours."""
 
     cmap: str | Colormap
     vmin: float
@@ -87,8 +87,8 @@ def _png(figure: Figure, *, transparent: bool = False) -> bytes:
         dpi=80,
         bbox_inches="tight",
         transparent=transparent,
-        # Without this setting, the file would contain the version of matplotlib, and files would
-        # differ.
+        # Without this setting, the file would contain the version of matplotlib, so equal figures
+        # would have different bytes.
         metadata={"Software": None},
     )
     return buffer.getvalue()
@@ -103,12 +103,12 @@ def images(
     diverging: bool = False,
     heat: bool = False,
 ) -> Picture:
-    """Return images in rows of up to five. The highest value of each image is black.
+    """Draw images in rows of up to five. In each image, the highest value is black.
 
     `pictures` is an array of n images of numbers, with the shape (n, height, width). `alt` states
-    what they show. `titles` has n titles, which are written above the images. With `diverging`,
-    values below zero are red, values above zero are blue, and zero is white. With `heat`, all
-    images share a scale from black through red to yellow, and a bar shows its values.
+    what the images show. `titles` has n titles, which are written above the images. With
+    `diverging`, values below zero are red, values above zero are blue, and zero is white. With
+    `heat`, all images share a scale from black through red to yellow, and a bar shows its values.
 
     :raises InvalidOptionError: if `alt` is empty, if `pictures` is empty, has another shape or does
         not contain real numbers, if `titles` has another length, or if `diverging` and `heat` are
@@ -140,7 +140,7 @@ def images(
         colours = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
     elif heat and finite_values.size:
         colours = {"vmin": float(finite_values.min()), "vmax": float(finite_values.max())}
-        # With this few colours, the file of a smooth image has a third of its size.
+        # With this few colours, the file of a smooth image shrinks to a third.
         colours["cmap"] = colormaps["inferno"].resampled(HEAT_COLOURS)
     axes_images = []
     for index, image in enumerate(image_array):
@@ -156,7 +156,7 @@ def images(
 
 
 def _with_palette(png: bytes) -> bytes:
-    """Return a PNG file with at most 256 colours, which has a third of its size or less."""
+    """Reduce a PNG file to at most 256 colours, and thus to a third of its size or less."""
     from PIL import Image
 
     buffer = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Write PNG files of a few flat colours, with a pixel for each value.
+"""Write PNG files with a few flat colours, in which each pixel stands for one value.
 
 The files are not compressed, so that their bytes are the same on every machine.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-LONGEST_BLOCK = 65_535  # A stored block has at most this many bytes (RFC 1951, 3.2.4).
+LONGEST_BLOCK = 65_535  # The maximum number of bytes in a stored block (RFC 1951, 3.2.4).
 
 
 def indexed_png(codes: Array, colours: Sequence[str]) -> bytes:
@@ -24,8 +24,8 @@ def indexed_png(codes: Array, colours: Sequence[str]) -> bytes:
     height, width = codes.shape
     pixels = np.zeros((height, -(-width // 2) * 2), np.uint8)
     pixels[:, :width] = codes
-    # Two pixels share a byte. A row begins with the number of its filter, and 0 means that there is
-    # none.
+    # Each byte contains two pixels. Each row begins with the number of its filter; 0 means no
+    # filter.
     packed_rows = np.zeros((height, 1 + pixels.shape[1] // 2), np.uint8)
     packed_rows[:, 1:] = pixels[:, 0::2] << 4 | pixels[:, 1::2]
     palette = b"".join(bytes.fromhex(colour[1:]) for colour in colours)

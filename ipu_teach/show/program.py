@@ -1,9 +1,9 @@
 """The view `program`: the programs as a tree, with the executions and the cycles of each part.
 
 A part is a node of the tree, such as a Sequence or an Execute. A folded part shows the sum over the
-parts in it. All cycles are modelled. Several IPUs work at the same time: a part then has the cycles
-of the IPU with the most work in it, and the share of these cycles in that IPU's time. The table has
-the cycles of every IPU.
+parts in it. All cycles are modelled. Several IPUs work at the same time: the cycles of a part are
+then those of the IPU with the most work in this part, and its percentage is relative to the time of
+that IPU. The table has the cycles of every IPU.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 MOST_ROWS = 1000
-FIRST_ROWS = 28  # At most this many rows are visible at first.
+FIRST_ROWS = 28  # The maximum number of rows that are visible at first.
 LONGEST_TITLE = 60  # A title has at most this many characters.
 # The tree is unfolded to the costliest step if at most this many rows become visible.
 MOST_UNFOLDED = 60
-# If no step takes this percentage of the cycles, the title says that the cycles are spread.
+# The percentage of the cycles that a step must take. If no step does, the title says that the
+# cycles are spread.
 SMALL_SHARE = 10.0
 PITCH = 20.0
 
@@ -45,9 +46,9 @@ def program(report: Report) -> View:
     The view shows the programs in `report` as a tree, with the executions and the cycles of each
     part. The program need not have run. The tree is unfolded down to the step that takes the most
     cycles, unless that would show more than 60 rows. If no step takes 10 % of the cycles, the title
-    says that they are spread. Only the first 1,000 parts of a tree are shown. If there are more, a
-    note below the picture says so. The steps that ran show which branch of an If was taken, and how
-    often a loop ran.
+    says that they are spread. At most 1,000 parts of the programs are shown. If there are more, a
+    note below the picture says so. The numbers of executions show which branch of an If was taken,
+    and how often a loop ran.
 
     :raises InvalidOptionError: if `report` is not a report, or has no program.
     """
@@ -67,7 +68,7 @@ def program(report: Report) -> View:
 
 
 def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
-    """Return the scene of the parts of the programs, `all_places`; the first 1,000 are drawn."""
+    """Return the scene of the first 1,000 of `all_places`, the parts of the programs."""
     places = all_places[:MOST_ROWS]
     several = report.target.num_sets > 1
     clocks = _kinds(report, walk)
@@ -131,8 +132,8 @@ def _tree(
 ) -> Tree:
     """Return the tree of the program, with a row for each part in `places`.
 
-    `cells` are the texts in the columns, row by row. `kinds` has, for each part, its cycles by the
-    kind of phase.
+    `cells` are the texts in the columns, row by row. For each part, `kinds` has a Counter that maps
+    a kind of phase to cycles.
     """
     depth = np.array([place.depth for place in places])
     counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
@@ -163,8 +164,8 @@ def _cells(
     """Return the texts in the columns of the tree, row by row, for the parts in `places`.
 
     The columns are the executions, the IPU with the most cycles (if there are several IPUs), the
-    cycles in `cycles_of`, and their share of `total`. `spent` has the cycles of each part on each
-    IPU. `ipus` are the names of the IPUs, or () if there is only one.
+    cycles in `cycles_of`, and the percentage of `total` that these cycles are. `spent` has the
+    cycles of each part on each IPU. `ipus` are the names of the IPUs, or () if there is only one.
     """
     cells: list[str] = []
     for place in places:
@@ -214,7 +215,7 @@ def _finding(
 
 
 def _notes(walk: Walk, has_overlap: bool) -> list[str]:
-    """Return the notes. `has_overlap` is whether several IPUs work at the same time."""
+    """Return the notes below the picture. `has_overlap`: whether several IPUs work at once."""
     notes = []
     if walk.unplaced:
         notes.append(
@@ -229,7 +230,7 @@ def _notes(walk: Walk, has_overlap: bool) -> list[str]:
 
 
 def _still_note(num_places: int, total: float, has_overlap: bool) -> str:
-    """Return a text: the number of parts of the program, their cycles, and how these add up."""
+    """Return a sentence on the number of parts of the program, their cycles, and the sums."""
     note = f"{counted(num_places, 'part')}, {number(total)} modelled cycles"
     if has_overlap:
         note += (
@@ -240,7 +241,7 @@ def _still_note(num_places: int, total: float, has_overlap: bool) -> str:
 
 
 def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
-    """Return the title of each part, by the `id` of its place.
+    """Return the titles of all parts, keyed by the `id` of the place.
 
     Steps with the same title in the same part are numbered, such as "Copy 2 of 3". Parts with the
     same title in the same part get titles that list their steps.
@@ -266,8 +267,8 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
 def _by_content(place: WalkPlace) -> str:
     """Return a title that lists the steps of a part, such as "Sequence: forward0, backward3".
 
-    A name such as "forward0/multiply" is represented by its first word. If the first word of all
-    steps is the name of the part, the next word is used.
+    If a name has several words, such as "forward0/multiply", the title lists only the first. If the
+    first word of all steps is the name of the part, the next word is used.
     """
     steps = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
     executed = [step.removeprefix("Execute ") for step in steps if step.startswith("Execute ")]
@@ -288,10 +289,10 @@ def _by_content(place: WalkPlace) -> str:
 
 
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
-    """Return the name of the IPU with the most cycles, or how many IPUs have equally many.
+    """Return the name of the IPU with the most cycles; if several tie, how many they are.
 
-    `cycles` has the cycles on each IPU, and `sets` has the names of the IPUs. The text is "" if all
-    cycles are 0, and "all" if all IPUs have equally many.
+    `cycles` has the cycles on each IPU, and `sets` has the names of the IPUs. Return "" if all
+    cycles are 0, and "all" if all IPUs have the same number of cycles.
     """
     busiest = [ipu for ipu, cycles_of_ipu in enumerate(cycles) if cycles_of_ipu == max(cycles) > 0]
     several = (
@@ -303,8 +304,8 @@ def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
 def _opened(depth: Array, counts: Array) -> Array:
     """Return int64[parts]: 1 for each part that is unfolded at first, else 0.
 
-    Whole levels are unfolded while at most `FIRST_ROWS` rows are visible. `depth` is the level of
-    each part, and `counts` is the number of parts in it.
+    Level by level, parts are unfolded as long as at most `FIRST_ROWS` rows are visible. `depth` has
+    the level of each part, and `counts` the number of parts that each part contains.
     """
     level = 0
     while (depth <= level + 1).sum() <= FIRST_ROWS and level < depth.max():
@@ -314,11 +315,11 @@ def _opened(depth: Array, counts: Array) -> Array:
 
 
 def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
-    """Return the cycles of each part of the program on each IPU, by the kind of phase.
+    """Return how many cycles each part of the program takes, by IPU and by kind of phase.
 
-    The key is the `id` of a part. The value has a Counter for each IPU, which maps a kind of phase
-    to cycles. If a step occurs in several parts, its cycles of every kind are divided among them in
-    proportion to their `place.cycles`.
+    The key is the `id` of a part. The value is a list with a Counter for each IPU, which maps a
+    kind of phase to cycles. If a step occurs in several parts, its cycles of every kind are divided
+    among them in proportion to their `place.cycles`.
     """
     executions = report.executions.tolist() if report.num_steps else []
     ipus = report.target.num_sets
@@ -334,7 +335,7 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
             for phase in report.phases(step, ipu) if at_work(report, step)[ipu] else ():
                 clock[phase.kind] += times * phase.cycles
     clocks_of_place: dict[int, list[Counter[str]]] = {}
-    # In this order, the parts of a program come before the program that contains them.
+    # In reversed order, the parts of a program come before the program that contains them.
     for place in reversed([place for root in walk.roots for place in root.walk()]):
         share = place.cycles / (cycles_of_leaf[place.node.step] or 1)
         clocks_of_place[id(place)] = [
@@ -352,24 +353,24 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
 def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
     """Return the thousandths of the run that each row spends in each kind of phase.
 
-    The key is the code of the kind, and the value is int64[rows]. The numbers are rounded so that
-    each row adds up to the rounded thousandths of all its phases.
+    The result maps the code of a kind of phase to int64[rows]. The numbers are rounded so that each
+    row adds up to the rounded thousandths of all its phases.
     """
     ends = np.cumsum([[row[code.name] for code in palette.PHASES] for row in kinds], axis=1)
     parts = np.diff(np.round(1000 * ends / (total or 1)).astype(np.int64), axis=1, prepend=0)
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
 
 
-# For each place in the program: the cycles on each IPU.
+# Maps each place in the program to its cycles on each IPU.
 CyclesOf = Mapping[WalkPlace, Sequence[float]]
 
 
 class Spent(NamedTuple):
-    """All steps with the same name, and the cycles that they take.
+    """The steps that have the same name, and the cycles that they take together.
 
-    Names that differ only in the replica of a variable count as the same. `cycles` has the cycles
-    of these steps on each IPU, and `runs` is the number of their executions. `places` are their
-    places in the tree; the place with the most cycles comes first.
+    Names that differ only in the replica of a variable count as equal. `cycles` has the cycles of
+    these steps on each IPU, and `runs` is the number of their executions. `places` are their places
+    in the tree; the place with the most cycles comes first.
     """
 
     title: str
@@ -379,7 +380,7 @@ class Spent(NamedTuple):
 
 
 def _by_title(places: Sequence[WalkPlace], spent: CyclesOf) -> list[Spent]:
-    """Return the cycles of the steps on each IPU, added up over the steps with the same name."""
+    """Return the cycles on each IPU, added up over all steps with the same name."""
     by_title: dict[str, Spent] = {}
     for place in places:
         if place.node.step >= 0:
@@ -412,7 +413,7 @@ def _path_to(target: WalkPlace, places: Sequence[WalkPlace]) -> Array:
 
 
 def _title(largest: Spent, share: float) -> str:
-    """Return the title of a run in which one step takes `share` per cent of the cycles."""
+    """Return the title for a run in which one step takes `share` per cent of the cycles."""
     places = f" in {len(largest.places):,} steps of this name" if len(largest.places) > 1 else ""
     return f"{short_name(largest.title, 48)} takes most, {share:.1f} % of the cycles{places}"
 
@@ -422,7 +423,7 @@ def _sentence(
 ) -> str:
     """Return a sentence: the size of the programs, and the step that takes the most cycles.
 
-    On several IPUs, it is the step that takes the most cycles of the busiest IPU.
+    On several IPUs, the sentence names the step that takes the most cycles on the busiest IPU.
     """
     clocks = [sum(clock) for clock in zip(*(spent[root] for root in walk.roots), strict=True)]
     ipu = clocks.index(max(clocks))

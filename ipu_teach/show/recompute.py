@@ -1,9 +1,10 @@
-"""The view `recompute`: the live inputs of a chain of layers and their cost, for several choices.
+"""The view `recompute`: which layers should keep their inputs for the backward pass?
 
-A choice says which layers keep their inputs. On the left are the steps of the schedule, with a lane
-for the input of each layer. On the right is a dot for each choice: a lower dot means less memory,
-and a dot further left means less time. A line joins the choices for which no other choice is at
-least as good in both, and better in one.
+The view compares several choices. A choice says which layers of a chain keep their inputs. On the
+left are the steps of the schedule, with a lane for the input of each layer. On the right is a dot
+for each choice: a lower dot means less memory, and a dot further left means less time. A line joins
+the best choices: no other choice is at least as good in both memory and time and better in one of
+them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ CODES = (
     Code("no other is smaller and quicker", "B", "#009e73", "#1cb288", pattern="."),
     palette.GAPS.lettered("O", "another is smaller and quicker"),
 )
-MOST = 64  # At most this many choices are shown.
+MOST = 64  # The maximum number of choices that are shown.
 WIDE = 280.0
 HIGH = 180.0
 UNDER = 32.0
@@ -76,7 +77,7 @@ def recompute(
 
 
 class _Choices:
-    """Several choices of the layers whose inputs are kept, and the cost of each choice.
+    """Several choices of which layers keep their inputs, and the cost of each choice.
 
     Attributes:
         names: the name of each choice.
@@ -86,8 +87,9 @@ class _Choices:
         peaks_alive: for each choice, the maximum number of live inputs.
         again: for each choice, the number of recomputed layers.
         runs: the reports, or [] if there are none.
-        peaks, costs: int[choices]: the memory and the time of each choice. With reports, they are
-            the bytes of the fullest tile and the modelled cycles; else `peaks_alive` and `again`.
+        peaks, costs: int[choices]: the memory and the time of each choice. With reports, these are
+            the bytes of the fullest tile and the modelled cycles. Without reports, they are
+            `peaks_alive` and `again`.
         limit: the bytes of a tile's memory, or 0 without reports.
     """
 
@@ -115,7 +117,7 @@ class _Choices:
         self.names = [label(name, 24) for name in kept]
 
     def texts(self) -> list[str]:
-        """Return a text about the memory and the time of each choice.
+        """Return a sentence on the memory and the time of each choice.
 
         With reports, each choice is compared with the one that keeps the most inputs alive.
         """
@@ -180,9 +182,9 @@ def _scene(choices: _Choices) -> Scene:
 
 
 def _title(choices: _Choices, cheapest: int) -> str:
-    """Return a title: the saving and the cost of the choice that needs the least memory.
+    """Return a title with the saving and the cost of the choice that needs the least memory.
 
-    It is compared with the choice that keeps the most inputs alive.
+    This choice is compared with the one that keeps the most inputs alive.
     """
     name = f"{choices.names[cheapest][:1].upper()}{choices.names[cheapest][1:]}"
     base = choices.peaks_alive.index(max(choices.peaks_alive))
@@ -230,7 +232,7 @@ def _inputs(choices: _Choices) -> Painted:
 def _costs(choices: _Choices, peak_text: str, cost_text: str) -> Painted:
     """Return the plot of the choices, with a dot for each, from left to right by time.
 
-    `peak_text` and `cost_text` are the names of its axes.
+    `peak_text` and `cost_text` are the names of the axes.
     """
     names, costs, peaks = choices.names, choices.costs, choices.peaks
     x, up = (0.06 + 0.88 * (v - v.min()) / max(1, int(np.ptp(v))) for v in (costs, peaks))
@@ -255,7 +257,7 @@ def _costs(choices: _Choices, peak_text: str, cost_text: str) -> Painted:
 
 
 def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]]:
-    """Return `(layer, begin, end, code)` for each time in which the input of a layer is alive.
+    """Return `(layer, begin, end, code)` for each interval in which the input of a layer is alive.
 
     Times are in half steps: step k of `plan` lasts from 2k to 2k + 2. The result of a step exists
     from the middle of the step on. The input of a step is discarded at the end of the last step
@@ -299,7 +301,7 @@ def _dots(
     """Return a dot for each choice, and a line through the choices that are not `beaten`.
 
     A choice is beaten if another choice is at least as good in memory and in cost, and better in
-    one of them. `dots` is [x, y, cost, peak] of each choice.
+    one of them. `dots` has [x, y, cost, peak] for each choice.
     """
     x, y, costs, peaks = dots
     bottom = ((0.0, HIGH), (WIDE, HIGH))
@@ -310,9 +312,9 @@ def _dots(
     for i in sorted(range(len(names)), key=lambda i: (i == chosen, not beaten[i])):
         code = CHOSEN if i == chosen else BEATEN if beaten[i] else BEST
         shapes.append(Boxes(code, rectangles(x[i] - 5, y[i] - 5, 10.0, 10.0)))
-    named: list[tuple[float, float, float]] = []  # An entry is (left, right, baseline) of a name.
+    named: list[tuple[float, float, float]] = []  # (left, right, baseline) of each placed name
     for i in sorted(range(len(names)), key=lambda i: (i != chosen, beaten[i])):
-        # A name is above its dot, or below its dot if it would overlap the heading.
+        # A name is above its dot or, if it would overlap the heading there, below it.
         at = (float(x[i]), float(y[i]) + (-10 if y[i] > 12 else 20))
         same = [k for k in range(len(names)) if (x[k], y[k]) == (x[i], y[i])]
         if i != chosen and (chosen in same or i != same[0]):
@@ -325,7 +327,8 @@ def _dots(
         if any(left < b and a < right and abs(at[1] - v) < 16 for a, b, v in named):
             continue
         named.append((left, right, at[1]))
-        # The line through the best choices must not cross the name out, so this stroke covers it.
+        # This stroke in the background colour keeps the line through the best choices from crossing
+        # the name out.
         shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + text_width, at[1] - 4)), 13, "paper"))
         shapes.append(Words(*at, text, 11, end, "ink" if i == chosen else "soft"))
     for choice in (int(np.argmin(x)), int(np.argmax(x))):

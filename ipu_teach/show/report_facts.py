@@ -23,10 +23,10 @@ from ipu_teach.show.view import View
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-# If two views are linked, they follow each other for this many supersteps.
+# The number of supersteps for which linked views follow each other.
 MOST_MOMENTS = 500
-LONGEST_SOURCE = 40  # At most this many lines of a method are shown.
-MOST_SHARES = 8  # A sentence lists the share of at most this many IPUs.
+LONGEST_SOURCE = 40  # The maximum number of lines of a method that are shown.
+MOST_SHARES = 8  # The maximum number of IPUs that a sentence lists.
 
 
 def checked(report: object, call: str, must_have_run: bool = True) -> Report:
@@ -45,7 +45,7 @@ def checked(report: object, call: str, must_have_run: bool = True) -> Report:
 
 
 def no_time(call: str) -> InvalidOptionError:
-    """Return the error for a run that takes no modelled time, which a time axis cannot show."""
+    """Return the error for a run that takes no modelled time, so that a time axis is impossible."""
     return InvalidOptionError(f"""show.{call}() was given a run that takes no modelled time.
         next:  run a program that copies or computes.""")
 
@@ -61,13 +61,13 @@ def linked(
     """Return a copy of the scene that is linked with other scenes of the same report on a page.
 
     If the reader chooses a tile or moves to a cycle in one of these scenes, the others do the same.
-    `tiles` are the names of the marks in which a tile can be chosen; a mark in which an item is not
-    exactly one tile is left out.
+    `tiles` are the names of the marks in which a tile can be chosen; marks whose items are not
+    single tiles are left out.
 
     If the frames of the scene are not those of the run, `parts` maps the number of a compiled step
     to the frame, or the row of the tree, that shows it. Only the first 500 supersteps are then
-    linked. On several IPUs, which execute different steps at the same time, scenes are linked by
-    the tile alone.
+    linked. On several IPUs, which execute different steps at the same time, scenes are linked only
+    by the tile.
 
     `tile` is the tile that the whole scene is about, or None. `only` is the index of the superstep
     of the run if the scene shows only one, or None.
@@ -102,13 +102,14 @@ def linked(
 def _shown_by(report: Report, parts: Mapping[int, int]) -> list[int]:
     """Return a list with the index of the frame that shows each compiled step, or -1.
 
-    `parts` maps the number of a compiled step, or of its leaf in the program, to that frame.
+    `parts` maps the number of a compiled step, or of the leaf of the program from which the step
+    was compiled, to a frame.
     """
     steps = range(len(report.profile.steps))
     return [parts.get(n, parts.get(report.profile.leaf(n).step, -1)) for n in steps]
 
 
-# The index of a superstep, the name of a step, or a kind of phase.
+# A moment of a run: the index of a superstep, the name of a step, or a kind of phase.
 At = int | str | None
 
 
@@ -124,7 +125,7 @@ def frames_at(
     `at` is the index of a superstep of the run, the name of a step, or a kind of phase. `stills`
     has the still of each frame. Consecutive frames form groups: a frame whose `Still.first` is True
     begins a group. `begins` has the index of the superstep with which each group begins. By
-    default, each superstep is a group or, on several IPUs, each stretch.
+    default, a group is a superstep or, on several IPUs, a stretch.
 
     If `parts` is given, it maps the number of a compiled step to the frame that shows it, and `at`
     cannot be a kind of phase.
@@ -151,7 +152,8 @@ def frames_at(
 def resting(view: str, stills: Sequence[Still], report: Report, at: At, **options: Any) -> int:
     """Return the index of the longest frame that shows `at`.
 
-    `view` is the name of the view, for the error. `options` are further arguments of `frames_at`.
+    `view` is the name of the view, which the error message contains. `options` are further
+    arguments of `frames_at`.
 
     :raises InvalidOptionError: if no frame shows `at`.
     """
@@ -192,8 +194,8 @@ def refuse_at_of_two(call: str, second: object, at: At) -> None:
 def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
     """Return a copy of the view that rests at `at` and highlights the tiles of a chain of causes.
 
-    `why` is the chain of causes, or None. Its tiles get one colour. Unless `at` is given, the view
-    rests at the step that the chain is about.
+    `why` is the chain of causes, or None for no highlighting. All its tiles get the same colour.
+    Unless `at` is given, the view rests at the step that the chain explains.
 
     :raises InvalidOptionError: if `why` is not a chain of causes, or no frame of the view shows
         `at`.
@@ -248,8 +250,8 @@ def model_of(report: object, call: str) -> CostModel:
 def run_names(report: Report, program: int | None = None) -> str:
     """Return the distinct names that were passed to `Engine.run`, joined by commas.
 
-    The text is "" if there are none. If `program` is not None, only the runs of the program with
-    that index count.
+    Return "" if no names were passed. If `program` is not None, only runs of the program with that
+    index count.
     """
     runs = [r.name for r in report.runs if r.name and program in (None, r.program)]
     return label(", ".join(dict.fromkeys(runs)), 48)
@@ -262,7 +264,7 @@ def titled(report: Report, subject: str) -> str:
 
 
 def part_of_run(shown_cycles: float, report: Report) -> str:
-    """Return the end of a title that says which part of the run is shown; "" for the whole run.
+    """Return the end of a title, which says which part of a run is shown; "" for the whole run.
 
     The picture shows the first `shown_cycles` cycles.
     """
@@ -292,7 +294,7 @@ def short_name(name: str, longest: int) -> str:
     if len(name) <= longest:
         return label(name, longest)
     kind, _, rest = name.partition(" ")
-    if name.startswith(("'", "a view of ")):  # The name of a copy may come without the word "copy".
+    if name.startswith(("'", "a view of ")):  # The caller may already have removed the word "copy".
         kind, rest = "copy", name
     source, _, destination = rest.rpartition(" to ")
     to_destination = f"{kind} to {destination}"
@@ -305,7 +307,7 @@ def short_name(name: str, longest: int) -> str:
 
 
 def state_of(phases: Sequence[Phase]) -> int:
-    """Return the index of the colour of the longest phase in `STATES`; 0 (rest) without phases."""
+    """Return the index in `STATES` for the longest phase; 0 (rest) if there are no phases."""
     return STATE[max(phases, key=lambda phase: phase.cycles).kind] if phases else 0
 
 
@@ -344,7 +346,7 @@ def tiles_named(tiles: Array, noun: str = "tile") -> str:
 
 
 def slowest(busy: Array) -> tuple[str, bool]:
-    """Return `(text, is_plural)`: the tiles that work longest, and whether there are several.
+    """Return `(text, is_plural)`: which tiles work longest, and whether there are several.
 
     `busy` is int64[tiles]: the cycles for which each tile works.
     """
@@ -353,7 +355,7 @@ def slowest(busy: Array) -> tuple[str, bool]:
 
 
 def _in_phase(phase: Phase, members: Array | None) -> tuple[Array, Array]:
-    """Return `(tiles, waits)`: the tiles that take part in a phase, and the cycles each waits.
+    """Return `(tiles, waits)`: the tiles in a phase, and how many cycles each waits.
 
     Both are int64. `members` is bool[tiles]: the tiles that take part; None means all tiles.
     """
@@ -381,8 +383,8 @@ def _waits_text(waits: Array) -> str:
 def waited_for(phase: Phase, members: Array | None = None, whose: str = "the tiles' time") -> str:
     """Return a text that says which tiles a phase waits for, and how long the others wait.
 
-    `members` is bool[tiles]: the tiles that take part; None means all tiles. The text contains the
-    share of waiting in the time of these tiles, which it calls `whose`.
+    `members` is bool[tiles]: the tiles that take part; None means all tiles. The text states which
+    percentage of their time these tiles wait; `whose` is the noun for this time.
     """
     tiles, waits = _in_phase(phase, members)
     if not waits.any():
@@ -418,18 +420,18 @@ def waits_title(phase: Phase, members: Array | None = None) -> str:
 
 @dataclass(frozen=True)
 class IPUWait:
-    """A group of IPUs that wait in a stretch for the same IPUs until the same cycle.
+    """A group of IPUs that wait for the same IPUs until the same cycle of a stretch.
 
     A stretch is the steps between two syncs of all IPUs.
 
     Attributes:
         last: the names of the IPUs that the others wait for.
         waiting: the number of IPUs that wait.
-        begin, end: the first cycle of the waiting, and the first cycle after it, from the beginning
-            of the stretch.
+        begin, end: the first cycle of the waiting, and the first cycle after it, both counted from
+            the beginning of the stretch.
         longest: the longest wait of one IPU, in cycles.
         cycles: the sum of the waits, in cycles.
-        name: the kind and name of the step that the last IPU executes in this time; "" if there are
+        name: the kind and name of the step that the last IPU executes meanwhile; "" if there are
             several.
     """
 
@@ -496,8 +498,8 @@ def longest_wait_of(
     """Return `(place, wait)` for the longest waiting of IPUs in a run, or None if no IPU waits.
 
     `place` is the index, in the run, of the stretch in which they wait. `stretches` are the
-    distinct stretches, and `order` has the index in `stretches` of each stretch of the run, or of
-    the first part of the run. The first of several equal waits is returned.
+    distinct stretches, and `order` has, for each stretch of the run or of its first part, the index
+    in `stretches`. The first of several equal waits is returned.
     """
     waits = {which: longest_wait(stretches[which]) for which in set(order)}
     places = [(place, wait) for place, which in enumerate(order) if (wait := waits[which])]
@@ -505,7 +507,7 @@ def longest_wait_of(
 
 
 def cycles_by_kind(report: Report) -> Counter[str]:
-    """Return the sum of the cycles of all phases of a run for each kind of phase."""
+    """Return the total cycles of each kind of phase in a run."""
     spent = Counter[str]()
     for n in np.flatnonzero(report.executions).tolist():
         for phase in report.phases(n):
@@ -514,7 +516,7 @@ def cycles_by_kind(report: Report) -> Counter[str]:
 
 
 def no_wait_title(report: Report) -> str:
-    """Return the title for a run on several IPUs, none of which waits for another."""
+    """Return the title for a run on several IPUs in which no IPU waits for another."""
     spent = cycles_by_kind(report)
     kind, cycles = spent.most_common(1)[0]
     return (
@@ -524,7 +526,7 @@ def no_wait_title(report: Report) -> str:
 
 
 def ipus_at_work(report: Report) -> str:
-    """Return a sentence about the IPUs: the share of the run for which each of them works.
+    """Return a sentence with the fraction of the run in which each IPU works.
 
     The sentence also names the IPU that makes the others wait longest, and its step.
     """

@@ -5,9 +5,9 @@ order, and the chunks that they send in one round. The right panel shows all rou
 each pair of IPUs.
 
 A chunk is a region of the tensor that the collective sums. The module `chunks` follows it byte by
-byte. A chunk has the same number and colour in all rounds. A fraction says how many of the IPUs
-have contributed to its sum, and a sum over all IPUs has a border. Data that is not summed has the
-colour of the IPU from which it came.
+byte. A chunk has the same number and colour in all rounds. A fraction such as 2/4 says how many of
+the IPUs have contributed to the sum so far. A sum over all IPUs has a border. Data that is not
+summed has the colour of the IPU from which it came.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ from ipu_teach.types import Array
 
 MOST_ROUNDS = 32
 MOST_PAIRS = 32
-MOST_TOLD = 4  # The text for a round describes at most this many messages.
-MOST_BRIEF = 28  # The text for a round also names the chunks of this many further messages.
+MOST_TOLD = 4  # The maximum number of messages that the text for a round describes.
+MOST_BRIEF = 28  # The maximum number of further messages whose chunks the text names.
 MOST_TRACED = 256
 SIDE = 264.0
 LEFT = 400.0
 WIDE = 304.0
-# If the boxes of all rounds have no room for the number of their chunk, they are below the ring.
+# If the boxes of the rounds beside the ring have no room for chunk numbers, the panel of all rounds
+# is wider and below the ring.
 BELOW_LEFT, BELOW_WIDE = 92.0, 612.0
-FRACTION, NUMBER = 2, 3  # Indices of two of the texts that `_Messages.fractions` returns.
+FRACTION, NUMBER = 2, 3  # Indices of texts that `_Messages.fractions` returns.
 SAY = "IPU {i} sends {sends} bytes and receives {receives}"
 HEADINGS = (
     "round",
@@ -67,7 +68,7 @@ class Round(NamedTuple):
     Attributes:
         superstep: the number of the superstep in the run.
         cycles: its modelled cycles.
-        sizes: the bytes from one IPU to another, by (sender, receiver).
+        sizes: the bytes from one IPU to another, keyed by (sender, receiver).
     """
 
     superstep: int
@@ -117,7 +118,7 @@ def _in_rings(crossing: list[Round]) -> list[Round]:
     if _is_even(crossing):
         return crossing
     rounds = [candidate for candidate in crossing if _is_even([candidate])]
-    # Two neighbours in a pipeline that send to each other form no ring.
+    # Two neighbouring IPUs in a pipeline that send to each other do not form a ring.
     if not _is_even(rounds):
         rounds = [
             candidate
@@ -128,7 +129,7 @@ def _in_rings(crossing: list[Round]) -> list[Round]:
 
 
 def _is_even(rounds: list[Round]) -> bool:
-    """Return whether all IPUs of a group send to, and receive from, equally many IPUs.
+    """Return whether, in each group, all IPUs send to and receive from the same number of IPUs.
 
     Two IPUs belong to the same group if a message connects them, directly or through other IPUs.
     """
@@ -150,7 +151,7 @@ def _groups(pairs: Iterable[Pair]) -> list[set[int]]:
 
 
 def bytes_between_ipus(report: Report, step: int) -> Counter[Pair]:
-    """Return the bytes that a compiled step sends from one IPU to another, by (sender, receiver).
+    """Return the bytes that a step sends between IPUs, keyed by (sender, receiver).
 
     Bytes that several tiles of one IPU receive are sent to that IPU once.
     """
@@ -227,7 +228,8 @@ class _Messages:
                     sent_in[current] = sent
             begin = end
         for round_, sent in zip(self.rounds, sent_in, strict=True):
-            # If the chunks of a message do not add up to its bytes, its chunks count as unknown.
+            # If the chunks that were found do not add up to the bytes of the message, the chunks of
+            # that message count as unknown.
             for pair in list(sent):
                 if sum(chunk.size for chunk in sent[pair]) != round_.sizes[pair]:
                     del sent[pair]
@@ -249,7 +251,7 @@ class _Messages:
         return next(iter(self.chunks[k].get(pair, ())), None)
 
     def _origin(self, k: int, pair: Pair) -> str:
-        """Return a text that describes all known chunks of a message in round `k`, or ""."""
+        """Return a description of the known chunks of a message in round `k`; "" without any."""
         return " and ".join(map(self._described, self.chunks[k].get(pair, ())))
 
     def _described(self, chunk: Chunk) -> str:
@@ -284,11 +286,12 @@ class _Messages:
         return next(len(group) for group in self.groups if pair[0] in group)
 
     def fractions(self, pair: Pair, chunk: Chunk) -> tuple[str, str, str, str]:
-        """Return four texts for the box of a chunk, the longest first.
+        """Return four labels for the box of a chunk, the longest first.
 
-        The first two have the number of the chunk, and how many IPUs are in its sum. The text with
-        index `FRACTION` has only how many IPUs are in the sum, and the text with index `NUMBER` has
-        only the number. If the chunk has no number, no text has it.
+        The first two contain the number of the chunk, and how many IPUs have contributed to its
+        sum, such as "chunk 3: 2 of 4". The label with index `FRACTION` contains only the fraction
+        of IPUs, such as "2/4", and the label with index `NUMBER` only the number. If the chunk has
+        no number, the labels omit the number.
         """
         count = self.count(pair)
         parts = f"{chunk.parts} of {count}"
@@ -306,7 +309,7 @@ class _Messages:
         return number, "complete" if chunk.complete else parts, began, f"{chunk.size:,}"
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the rows of the table: one for each chunk, or message with unknown chunks."""
+        """Yield the table rows, one for each chunk; a message of unknown chunks has one row."""
         for k, (superstep, cycles, sizes) in enumerate(self.rounds):
             for pair, size in sizes.items():
                 numbers = [f"{n:,}" for n in (k + 1, superstep, *pair)]
@@ -315,7 +318,7 @@ class _Messages:
 
     @cached_property
     def complete(self) -> list[bool]:
-        """For each round, whether all its chunks are known to be complete sums."""
+        """A list: for each round, whether all its chunks are known to be complete sums."""
         return [
             bool(messages) and all(c.complete for chunks in messages.values() for c in chunks)
             for messages in self.chunks
@@ -353,9 +356,9 @@ class _Messages:
 
 
 def _names_of_rounds(shown: int, wide: float, y: float) -> list[Words]:
-    """Return the names of the first `shown` rounds, each below its column.
+    """Return the labels of the first `shown` rounds, each below the column of the round.
 
-    Columns are `wide` wide. If there is no room for all names, only every n-th name is returned.
+    Columns are `wide` wide. If there is no room for all labels, only every n-th label is returned.
     """
     names = [f"round {k + 1}" for k in range(shown)]
     if not has_room(names[-1], wide):
@@ -402,14 +405,14 @@ class _RingScene:
 
     @cached_property
     def _keys(self) -> list[tuple[int, int]]:
-        """The keys of all chunks: (number, -1), or (-1, first IPU) if there is no number."""
+        """The keys of all chunks: (number, -1), or (-1, first IPU) for a chunk without a number."""
         every = (
             chunk for sent in self.messages.chunks for chunks in sent.values() for chunk in chunks
         )
         return sorted({_key(chunk) for chunk in every}, key=lambda key: (key[0] < 0, key))
 
     def _codes(self) -> tuple[tuple[Code, ...], int]:
-        """Return `(codes, chunks per code)`: the colours, and how many chunks share one.
+        """Return `(codes, chunks per code)`: the colours, and how many chunks share a colour.
 
         If there are too many chunks, neighbouring chunks share a colour.
         """
@@ -427,7 +430,7 @@ class _RingScene:
     def _code(self, chunk: Chunk | None, codes: int, chunks_per_code: int) -> int:
         """Return the index of the colour of a chunk, or `codes` if the chunk is None (unknown).
 
-        `codes` is the number of colours, each of which stands for `chunks_per_code` chunks.
+        `codes` is the number of colours. Each colour stands for `chunks_per_code` chunks.
         """
         return codes if chunk is None else self._keys.index(_key(chunk)) // chunks_per_code
 
@@ -455,8 +458,8 @@ class _RingScene:
     ) -> None:
         """Put the panel with a row for each pair of IPUs and a column for each round.
 
-        `shown` is the number of rounds. `codes` are the colours of the chunks, each of which stands
-        for `chunks_per_code` chunks.
+        `shown` is the number of rounds that are drawn. `codes` are the colours of the chunks, each
+        of which stands for `chunks_per_code` chunks.
         """
         pairs = self.messages.pairs[:MOST_PAIRS]
         pitch = min(33.0, SIDE / len(pairs))
@@ -528,7 +531,7 @@ class _RingScene:
 
     @cached_property
     def _sent(self) -> list[tuple[Pair, Chunk]]:
-        """The (pair of IPUs, first chunk) of each message whose chunks are known."""
+        """A (pair of IPUs, largest chunk) tuple for each message whose chunks are known."""
         return [
             (pair, chunk)
             for messages in self.messages.chunks
@@ -537,9 +540,9 @@ class _RingScene:
         ]
 
     def _kind(self, wide: float) -> int | None:
-        """Return the index of the longest text of `fractions` that fits into all boxes.
+        """Return which label of `fractions` is the longest that fits into all boxes, as an index.
 
-        Boxes are `wide` wide. The index is None if no text fits.
+        Each box is `wide` units wide. The result is None if no label fits into all boxes.
         """
         texts = [self.messages.fractions(pair, chunk) for pair, chunk in self._sent]
         kinds = range(len(texts[0]))
@@ -548,9 +551,9 @@ class _RingScene:
     def _heading(self, kind: int | None, chunks_per_code: int) -> str:
         """Return the heading of the panel of all rounds.
 
-        `kind` is the index of the text of `fractions` that the boxes show, which the heading
-        explains. If it is None, the heading explains the colours, each of which stands for
-        `chunks_per_code` chunks.
+        The heading explains what the boxes show: label `kind` of the labels that `fractions`
+        returns. If `kind` is None, the boxes have no labels and the heading explains the colours,
+        each of which stands for `chunks_per_code` chunks.
         """
         if kind == NUMBER:
             chunks = "chunks by colour, and by number where there is room"
@@ -577,7 +580,7 @@ class _RingScene:
         told, rest = list(sizes)[:MOST_TOLD], list(sizes)[MOST_TOLD:]
         parts = [self.messages.text(k, pair) for pair in told]
         brief = [self.messages.chunk_text(k, pair) for pair in rest[:MOST_BRIEF]]
-        if brief and all(brief):  # The other messages have only the numbers of their chunks.
+        if brief and all(brief):  # The text names only the chunks of other messages.
             parts.append(f"chunks of others: {', '.join(brief)}")
             rest = rest[MOST_BRIEF:]
         if rest:
@@ -603,8 +606,8 @@ class _RingScene:
     ) -> tuple[Shape, ...]:
         """Return the shapes of round `k`: the IPUs, and an arrow for each message.
 
-        The largest chunk of the message is a square on the arrow. The width of an arrow is
-        proportional to the bytes of its message.
+        A square on the arrow shows the largest chunk of the message. The width of the arrow is
+        proportional to the bytes of the message.
         """
         sizes = self.messages.rounds[k].sizes
         shapes: list[Shape] = [ipus]
@@ -616,8 +619,8 @@ class _RingScene:
             aside: Array = np.zeros(2)
             if (target, source) in sizes:  # Two arrows in opposite directions must not overlap.
                 aside = 10 * np.array((-direction[1], direction[0]))
-            # Where the boxes of many IPUs are near each other, arrows are short, and chunks are
-            # outside the ring.
+            # With many IPUs, their boxes are close together and arrows are short, so the chunks are
+            # drawn outside the ring.
             distance = float(np.hypot(*(middles[target] - middles[source])))
             near = distance < 44 + 2 * side
             before, after = (14.0, 16.0) if near else (20.0, 24.0)
@@ -656,8 +659,8 @@ def _end_of_collective(chunks: Chunks, steps: list[tuple[int, int, str, str]], b
     """Return the index in `steps` after the last step of the collective that begins at `begin`.
 
     An entry of `steps` is (index of the round or -1, number of the compiled step, kind, name), one
-    for each superstep. When this function returns, `chunks` is again at the beginning of the
-    collective and knows the numbers of its chunks, so the caller can follow the same steps again.
+    for each superstep. The function resets `chunks` to the beginning of the collective, now with
+    the numbers of the chunks, so that the caller can follow the same steps again.
     """
     chunks.begin()
     current = -1

@@ -3,8 +3,8 @@
 Every tile is drawn as a box with its elements. A superstep plays in four parts: sync, exchange,
 compute, and the change of the written elements. In each part, a thin line marks the elements that
 are sent or read, and a thick line marks the elements that the superstep writes. A message contains
-the recorded elements that the superstep moves. Its arrival time is modelled: it arrives when its
-receiver has all the data that it waits for.
+the recorded elements that the superstep moves. The arrival time is modelled: a message arrives when
+its receiver has received all the data that it waits for.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 UNWRITTEN = len(BEATS)
-STEPS = UNWRITTEN + 2  # The code of the lowest values.
+STEPS = UNWRITTEN + 2  # The index of the colour for the lowest values.
 
 HIGHEST = 220.0  # The maximum height of the image of a tensor.
 MOST_TENSORS = 6
 # These pairs are tried until the scene is small enough: (maximum number of cells of a tensor on a
 # tile, maximum number of changes).
 SIZES = ((16, 8000), (16, 5000), (8, 5000), (8, 3000), (4, 3000), (4, 1500), (2, 1500), (1, 700))
-# With the script and the picture, the page of a scene of this size has less than 150 kB.
+# The maximum size of a scene. Its page, with script and picture, then has less than 150 kB.
 MOST_BYTES = 70_000
 
 
@@ -102,7 +102,7 @@ def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
 
 
 class _Picture:
-    """The scene of a recording: the board with its numbers, and the texts about it."""
+    """The builder of the scene of a recording: the board with its numbers, and its descriptions."""
 
     def __init__(self, cells: DrawnCells) -> None:
         self.cells = cells
@@ -114,7 +114,7 @@ class _Picture:
     def scene(self, max_frames: int, at: At = None) -> Scene:
         """Return the scene of the first supersteps, which rests at the superstep `at`.
 
-        The supersteps together change at most `max_frames` cells.
+        It shows as many supersteps as together change at most `max_frames` cells.
         """
         frames, changed_in, device_steps, clock = self.steps.frames(max_frames)
         values = CellValues(self.steps, changed_in)
@@ -151,7 +151,8 @@ class _Picture:
     def _legend_names(self) -> list[str]:
         """Return the name of each tensor in the legend.
 
-        Tensors of the same variable also have the names of their first and last element.
+        If several tensors belong to the same variable, their names include the first and the last
+        element.
         """
         names = []
         for title, track in zip(self.cells.titles, self.tracks, strict=True):
@@ -172,7 +173,7 @@ class _Picture:
             stills = [self.steps.stills[i] for i in frames.tolist()]
             begins = np.arange(self.recording.first, len(self.report.step_numbers))
             return resting("run", stills, self.report, at, begins=begins)
-        # The frame nearest to the middle is chosen if several frames move equally many bytes.
+        # If several frames move the same number of bytes, choose the one nearest to the middle.
         middle = len(frames) // 2
         known = values.known(len(frames))
         # Skip frames in which most cells are unwritten, because they show little.
@@ -193,14 +194,14 @@ class _Picture:
     ) -> Board:
         """Return the mark with a box for each tile, and the cells in it.
 
-        `spans` has the range of each tensor's values as a text, `bounds` has the values that
-        separate its colours, and `rims` has the index of the code that is drawn around its cells.
+        For each tensor, `spans` has the range of its values as a string, `bounds` has the values
+        that separate its colours, and `rims` has the code of the border around its cells.
         """
         changes_of_cell = np.bincount(numbers.cell, minlength=len(self.cells.box))
         count = len(self.cells.tiles)
         heading = counted(count, "tile")
         ipu = self.cells.tiles // self.report.target.tiles_per_ipu
-        widest = int(np.bincount(ipu).max())  # Each IPU has its own rows of boxes.
+        widest = int(np.bincount(ipu).max())  # Each IPU begins a new row of boxes.
         if count < len(self.cells.held):
             heading = f"{count} of {counted(len(self.cells.held), 'tile')}"
         if len(self.cells.titles) == 1:
@@ -233,7 +234,7 @@ class _Picture:
         )
 
     def _put(self, panels: Panels, board: Board) -> None:
-        """Put the board, and beside it the tensor as an image and the numbers of a tile.
+        """Put the board and, beside it, the tensor as an image and the numbers on one tile.
 
         Below them are the history of one element and the strip of the run.
         """
@@ -259,8 +260,8 @@ class _Picture:
     def _sheet(self, left: float) -> Sheet | None:
         """Return the tensor as an image, or None.
 
-        There is an image if a single tensor is shown, it has two dimensions, and all its elements
-        are drawn.
+        The image exists only if exactly one tensor is shown, if this tensor has two dimensions, and
+        if all its elements are drawn.
         """
         shape = self.tracks[0].tensor.shape
         if len(self.tracks) > 1 or len(shape) != 2 or min(shape) < 2:
@@ -320,7 +321,7 @@ class _Picture:
     def _title(self, frames: Array, poster: int) -> str:
         """Return the title: the messages and changes in the superstep at which the picture rests.
 
-        `poster` is the index of the frame at which it rests.
+        `poster` is the index of the frame at which the picture rests.
         """
         place = self.steps.place_of[poster]
         in_step = [
@@ -410,8 +411,8 @@ class _Picture:
 def _variables(names: Sequence[str]) -> str:
     """Return the names of variables in quotes for a title.
 
-    If there are more than two, the text has the first name and the number of the others. The
-    replicas of a variable have one name.
+    If there are more than two, the text has the first name and the number of the others. All
+    replicas of a variable count as one name.
     """
     plain = list(dict.fromkeys(without_replica(name)[0] for name in names))
     quoted = [f"'{label(name, 40)}'" for name in plain[: 2 if len(plain) < 3 else 1]]

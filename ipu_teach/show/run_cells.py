@@ -28,7 +28,7 @@ MOST_CELLS = 512
 
 
 class DrawnCells:
-    """The tiles of a recording, and the elements on them, that are drawn.
+    """The tiles and the elements of a recording that are drawn.
 
     At most `per` elements of a tensor are drawn on a tile, and at most 512 elements on at most 64
     tiles in all.
@@ -39,7 +39,7 @@ class DrawnCells:
         tiles: the tile of each box.
         per: for each tensor, the maximum number of its cells in a box.
         left: int[boxes, tensors], the number of elements that are not drawn.
-        own: for each tensor, the indices of its elements that are drawn.
+        own: for each tensor, the indices of the elements that are drawn.
         box, row, place: for each cell, its box, the index of its tensor, and its position among the
             cells of that tensor in the box.
         cell: for each element, its cell, or -1.
@@ -129,9 +129,9 @@ class DrawnCells:
         return cells[cells >= 0]
 
     def origins(self, origins: tuple[Origins, ...]) -> dict[str, tuple[Origins, ...]]:
-        """Return `{"board": origins}` with the origins of the drawn elements; {} if there are none.
+        """Return `{"board": origins}`, the origins of drawn elements; {} if no element is drawn.
 
-        The argument refers to elements by their numbers, and the result refers to cells.
+        In the argument, `Origins.cell` has element numbers. In the result, it has cells.
         """
         drawn = []
         for origin in origins:

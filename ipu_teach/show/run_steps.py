@@ -36,7 +36,7 @@ BEATS = (
 WAIT = BEATS.index(palette.WAIT)
 CHANGE = len(STATES)
 MOST_FRAMES = 3000
-STOP = 0.9  # Stepping stops after this fraction of a phase with messages.
+STOP = 0.9  # The fraction of a phase with messages at which stepping stops.
 
 
 class RecordedSteps:
@@ -45,7 +45,7 @@ class RecordedSteps:
     Attributes:
         moved: for each still, (whether messages between tiles are drawn, the bytes of its
             messages).
-        undrawn: for each still, the bytes that arrive and that no drawn message contains.
+        undrawn: for each still, the bytes that arrive but are in no drawn message.
         rounds: for each still that begins a step of a Repeat, the number of that step.
         times: for each step of a Repeat, (executions before the recording, executions in all).
         gains: for each recorded step, by how many cycles it makes the run longer.
@@ -70,8 +70,8 @@ class RecordedSteps:
     def _count_rounds(self) -> None:
         """Set the attributes `repeated` and `times`.
 
-        `repeated` is the set of the steps in a Repeat. `times` has the number of their executions
-        before the recording, and in the whole run.
+        `repeated` is the set of the steps in a Repeat. `times` maps each of these steps to the
+        number of its executions before the recording, and in the whole run.
         """
         profile = self.report.profile
         nodes = [node for program in profile.programs for _, node in program.walk()]
@@ -113,10 +113,10 @@ class RecordedSteps:
         * supersteps: the number of supersteps that are shown.
         * clock: the cycle at which each frame begins, followed by the end of the last frame.
 
-        All supersteps that are shown change at most `max_frames` cells together, except that the
+        The supersteps that are shown change at most `max_frames` cells in total, except that the
         first superstep is always shown.
         """
-        # For each step, by its position: the number of cells that the step changes.
+        # Maps the position of a step in the recording to the number of cells that the step changes.
         changing: Counter[int] = Counter()
         for own_cells, track in zip(self.cells.own, self.tracks, strict=True):
             drawn = np.zeros(len(track.address), bool)
@@ -129,9 +129,9 @@ class RecordedSteps:
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
         self.place_of: list[int] = []
-        # `lasts` contains the cycles by which each frame makes the run longer. If a step overlaps
-        # another step, it makes the run longer by fewer cycles than it takes. The last frames of
-        # the step get these cycles.
+        # `lasts` contains the cycles by which each frame makes the run longer. A step that overlaps
+        # another step makes the run longer by fewer cycles than the step takes; its last frames get
+        # these cycles.
         lasts: list[int] = []
         changed_in: dict[int, int] = {}
         device_steps = 0
@@ -158,8 +158,8 @@ class RecordedSteps:
         """Add the stills of a step, and return `(indices, change)`.
 
         `indices` are the indices of the stills of its phases, and `change` is the index of the
-        still after them, which shows the written values. `step` is the number of a compiled step,
-        or HOST for values that the host writes.
+        still that follows them and shows the written values. `step` is the number of a compiled
+        step, or HOST for values that the host writes.
         """
         first = len(self.stills)
         if step == BY_HOST:
@@ -237,8 +237,7 @@ class RecordedSteps:
         """Return `{"board": (read, written)}`, the cells of the picture that are highlighted.
 
         `read` are the drawn cells that the phase reads or sends, and `written` are the drawn cells
-        that its step writes. The result is {} for a phase without messages that is not a compute
-        phase.
+        that its step writes. The result is {} unless the phase has messages or is a compute phase.
         """
         if phase.kind == COMPUTE:
             return {"board": (self.cells.drawn(does.reads), self.cells.drawn(does.writes))}
@@ -250,8 +249,9 @@ class RecordedSteps:
     def _messages(self, phase: Phase, does: Step) -> Iterator[tuple[Message, Array]]:
         """Yield `(message, elements)` for each message of a phase that is drawn.
 
-        There is one message for each pair of tiles of an IPU. All elements from one IPU to another
-        are one message, which is drawn from the first box of one IPU to the first box of the other.
+        There is one message for each pair of tiles on the same IPU. All elements from one IPU to
+        another form one message, which is drawn from the first box of the sending IPU to the first
+        box of the receiving IPU.
         """
         if phase.kind in (HOST, STREAMING):
             under_way = [(does.comes or does.goes, does.after)]
@@ -295,7 +295,7 @@ class RecordedSteps:
         """Return a text with the bytes of all drawn messages of a phase, and the largest message.
 
         `carried` has (message, elements) of each drawn message. The text is "" if there are fewer
-        than two messages, or if they are not between tiles or IPUs.
+        than two messages, or if the messages are not between tiles or IPUs.
         """
         if len(carried) < 2 or phase.kind not in (EXCHANGE, LINKS):
             return ""
@@ -320,7 +320,7 @@ class RecordedSteps:
     def _own(self, does: Step, messages: tuple[Message, ...]) -> str:
         """Return a text about the elements that a copy writes without a message, on their own tile.
 
-        It is "" if there are none, or if the phase has no messages.
+        The text is "" if there are no such elements, or if the phase has no messages.
         """
         if not messages or does.by_host or not does.after:
             return ""
@@ -338,9 +338,9 @@ class RecordedSteps:
     ) -> str:
         """Return a text about the bytes that arrive in a phase without a drawn message, or "".
 
-        These bytes are of tensors that are not shown, or they are sent from or to a tile that is
-        not drawn. `messages` are the drawn messages. `by_host` is whether the step copies from or
-        to the host.
+        These bytes belong to tensors that are not shown, or are sent from or to tiles that are not
+        drawn. `messages` are the drawn messages. `by_host` is whether the step copies from or to
+        the host.
         """
         sent = self.report.transfers(step)[phase.exchange] if phase.exchange >= 0 else ()
         if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):

@@ -79,7 +79,7 @@ class CellValues:
     def ramp(
         self,
     ) -> tuple[list[str], tuple[tuple[float, ...], ...], tuple[palette.Code, ...]]:
-        """Return `(spans, bounds, colours)`, which say how numbers are shown as colours.
+        """Return `(spans, bounds, colours)`: how the numbers of each tensor are shown as colours.
 
         `spans` has the range of each tensor's values as a text, and `bounds` has the values that
         separate its colours. Both cover all recorded elements, drawn or not, over the whole
@@ -111,7 +111,7 @@ class CellValues:
 def _range(track: Recorded) -> tuple[float, float] | None:
     """Return the lowest and the highest finite value of a recorded tensor.
 
-    It is None if no element of the tensor ever had a finite value.
+    The result is None if no element of the tensor ever had a finite value.
     """
     written = [(track.first, track.first_written), *(change[2:] for change in track.changes)]
     values = np.concatenate([track.readable(v[is_written]) for v, is_written in written])

@@ -11,8 +11,8 @@ These words are used in this module:
   `Scene.codes`.
 - A still is the state of everything that changes during the run: the codes of cells, the bars of
   lanes, the messages, and the texts.
-- A frame is a moment of the run. It has the index of its still, so a still that a program repeats
-  is stored only once.
+- A frame is a moment of the run. A frame only contains the index of its still, so a still that
+  occurs repeatedly is stored only once.
 
 The recorded values of a run change even between frames that show the same still. They are therefore
 stored in `CellTexts`: the texts in the first frame, and the changes in each later frame. The player
@@ -45,13 +45,13 @@ from ipu_teach.types import Array
 
 WIDTH = 720
 VERSION = 1
-LONGEST_LABEL = 80  # A label has at most this many characters.
-MOST_COLUMNS = 172  # The strip of a long run has about this many columns.
-MOST_PERIODS = 64  # The search for the period of a run tries at most this many periods.
+LONGEST_LABEL = 80  # The maximum number of characters in a label.
+MOST_COLUMNS = 172  # The approximate number of columns in the strip of a long run.
+MOST_PERIODS = 64  # The maximum number of periods that are tried for a run.
 # The names of the fields of a still that are texts.
 WORDS = ("label", "note", "say")
-SHORT = 8  # Only texts with more than this many characters are replaced by an index.
-FEW_FRAMES = 16  # The strip of a run with at most this many frames is not divided into columns.
+SHORT = 8  # The maximum length of texts that are not replaced by an index.
+FEW_FRAMES = 16  # The maximum number of frames for a strip without columns.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
 # (headings, rows)
@@ -115,8 +115,9 @@ class Cells(Placed):
       each block.
     - `key` has an integer for each cell. Cells and lanes with the same key are highlighted
       together.
-    - `same` has another integer for each cell. If a reader points at a cell, the cells of other
-      marks with the same integer are marked too, such as the same element in another view.
+    - `same` has another integer for each cell. If a reader points at a cell, cells with the same
+      integer in other marks are highlighted too. Such cells may show the same element in another
+      view of a tensor.
     - `labels` has a text for each cell, which is drawn if there is room.
     - If `say` and `values` are not empty, they replace `Still.say` and `Still.values` for these
       cells.
@@ -174,15 +175,15 @@ class Lanes(Box):
 
 @dataclass(frozen=True, eq=False)
 class Bar:
-    """A bar in each lane of a mark, which may be followed by a second bar.
+    """A bar in each lane of a mark, each of which may be followed by a second bar.
 
     The first bar begins at `start` and is `length` long. The second bar begins where the first bar
     ends, and ends at `end`. `code` and `rest` are the codes of the two bars: indices in
     `Scene.codes`. If `rest` is -1, there is no second bar. The strip of a run shows the time from
     `start` to `end`.
 
-    A field is a number for all lanes, or an array with a value for each lane. Positions and lengths
-    are in `Drawing.unit`.
+    A field is either one number for all lanes or an array with a value for each lane. Positions and
+    lengths are in `Drawing.unit`.
     """
 
     code: int | Array
@@ -215,7 +216,7 @@ class Drawing:
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """The messages between the cells of the mark with the name `between`."""
+    """The messages between the cells of the mark whose name is `between`."""
 
     name: str
     between: str
@@ -269,8 +270,8 @@ class Tape(Box):
 class Series:
     """One curve of a `Curve` mark, with a value for each frame.
 
-    `code` is the index of its colour in `Scene.codes`. The area between `values` and `base` is
-    filled. If `base` is None, a line through `values` is drawn instead.
+    `code` is the index of the curve's colour in `Scene.codes`. The area between `values` and `base`
+    is filled. If `base` is None, a line through `values` is drawn instead.
     """
 
     name: str
@@ -287,8 +288,8 @@ class Curve(Box):
       value.
     - If `named` is True, the labels of the frames are below the curve where there is room. A label
       begins with the position of the frame, counted from 1.
-    - If `each` is not 0, each frame lasts `each` cycles. Its label then begins with the cycle at
-      which it begins.
+    - If `each` is not 0, each frame lasts `each` cycles, and its label begins with the first of
+      these cycles.
     """
 
     top: float
@@ -314,8 +315,8 @@ class Painted(Box):
       title, effect of the key, whether it is on at first). With k switches, each still has 2^k
       pictures: in picture 2^i of a still, only switch i differs from its initial state.
 
-    If a page changes the width of the mark, the shapes are stretched. Texts keep their size and the
-    distances between marks do not change.
+    If a page changes the width of the mark, the shapes are stretched, but texts keep their size,
+    and the distances between marks do not change.
     """
 
     pictures: tuple[tuple[Shape, ...], ...]
@@ -359,7 +360,7 @@ class Tree(Rows):
 
         They are the rows whose ancestors are all open.
         """
-        # Rows below a folded row are invisible: their level is at least `hidden`. 0 hides nothing.
+        # Below a folded row, rows with a level of at least `hidden` are invisible. 0 hides nothing.
         visible_rows, hidden = [], 0
         for row, (depth, is_open) in enumerate(
             zip(self.depth.tolist(), self.open.tolist(), strict=True)
@@ -380,13 +381,14 @@ class Tree(Rows):
 class Zoom(Box):
     """A machine in several sizes, with a frame for each size.
 
-    A size, such as an IPU, is drawn as a square that consists of equal parts. The first part is the
-    next smaller size. Next to the square are pipes. A pipe is a kind of connection, such as the
-    links between IPUs, and is as wide as its bandwidth.
+    A size, such as an IPU, is drawn as a square that consists of equal parts. The first of these
+    parts shows the next smaller size. Next to the square are pipes. A pipe stands for a kind of
+    connection, such as the links between IPUs, and its width is proportional to the bandwidth.
 
     - `names` has the name of each size, and `counts` the number of its parts.
-    - `labels` has the name of each pipe, and `codes` its index in `Scene.codes`. `figures` has a
-      text for each pipe: the bandwidth of one tile, link or IPU, and the source of this number.
+    - `labels` has the name of each pipe, and `codes` the index of its colour in `Scene.codes`.
+      `figures` has a text for each pipe: the bandwidth of one tile, link or IPU, and the source of
+      this number.
     - `rates` has the bandwidth of each pipe as text, size by size. `Still.values["rate"]` has the
       bandwidth as a number.
     - `told` has a sentence for each pipe, size by size.
@@ -408,10 +410,10 @@ class Zoom(Box):
 class Matrix(Box):
     """A matrix of squares for `tiles` tiles, whose columns are senders and rows are receivers.
 
-    It has `bins` x `bins` squares, so `each` neighbouring tiles share a row and a column.
-    `Still.cells` has the codes of the squares. `Still.lanes` has a drawing with two bars. The first
-    bar is drawn above each column and shows the bytes that the column sends. The second bar is
-    drawn next to each row and shows the bytes that the row receives.
+    The matrix has `bins` x `bins` squares. Each row, and each column, stands for `each`
+    neighbouring tiles. `Still.cells` has the codes of the squares. `Still.lanes` has a drawing with
+    two bars. The first bar is drawn above each column and shows the bytes that the column sends.
+    The second bar is drawn next to each row and shows the bytes that the row receives.
 
     `ticks` are tile numbers at equal distances, or IPU numbers if there are several IPUs. Each IPU
     has `ipu` rows. `link` is the code of messages between IPUs.
@@ -427,7 +429,7 @@ class Matrix(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Aside(Sized):
-    """A mark with details of the item that the reader chose in the mark with the name `of`."""
+    """A mark with details of the item that the reader chose in the mark whose name is `of`."""
 
     of: str
 
@@ -435,7 +437,8 @@ class Aside(Sized):
 class Partners(Aside):
     """A mark that shows one tile of a matrix, surrounded by its main communication partners.
 
-    It is the tile that the reader chose. By default, it is the tile that exchanges the most bytes.
+    The tile in the middle is the one that the reader chose or, by default, the one that exchanges
+    the most bytes.
     """
 
 
@@ -545,8 +548,8 @@ class Message:
 
     On a `Board`, `source` and `receivers` are the indices of boxes, and -1 is the host. The message
     is visible from cycle `begin` to cycle `end` of its still. It carries `count` values, some of
-    which are in the cells `cells` of the board. The message shows the values of these cells in the
-    frame. If `after` is True, it shows their values at the end of the group of frames, such as the
+    which are in the cells `cells` of the board. The message shows the values that these cells have
+    in the current frame or, if `after` is True, at the end of the group of frames, such as a
     superstep.
     """
 
@@ -588,8 +591,8 @@ class Origins:
     """The sources of the values that are written into the cells `cell` of a board.
 
     `how` is a text with the placeholders {name}, {index} and {tile}. The arrays `name`, `index` and
-    `tile` have the value of each placeholder for each cell; in `name`, it is the index of a name.
-    If `element` is True, the text shows the name and the index together, such as u[3, 4].
+    `tile` have the values of the placeholders, cell by cell; `name` contains indices of names. If
+    `element` is True, the text shows the name and the index together, such as u[3, 4].
     """
 
     how: str
@@ -602,18 +605,18 @@ class Origins:
 
 @dataclass(frozen=True, eq=False)
 class Still:
-    """The state of all marks that a frame shows for `cycles` modelled cycles.
+    """The state of all marks, which a frame shows for `cycles` modelled cycles.
 
     - `label` and `note` are texts. `code` is the index in `Scene.codes` of the colour of the frame
       in the strip of the run.
     - `first` is whether a group of frames, such as a superstep, begins with this still.
     - `source` is an index into `Scene.sources`, or -1.
-    - `at` is the fraction of the still after which stepping, or a picture, stops.
+    - `at` is the fraction of the still's cycles at which stepping stops, and which a picture shows.
     - `say` is a text about one cell with placeholders: "{i}" is the index of the cell, "{name}" is
       its value in `values[name]`, and "{-name}" is `cycles` minus that value. `about` maps the name
       of a mark to (text, values) that replace `say` and `values` for that mark.
 
-    The other fields are dicts by the name of a mark:
+    The other fields are dicts that map the name of a mark to its part of the state:
 
     - `cells`: (first code, end cycle, second code). A cell has the first code until the end cycle,
       and then the second code. The first code and the end cycle are numbers for all cells, or
@@ -655,9 +658,9 @@ class Scene:
     - `group` is the noun for a group of consecutive frames, such as "superstep". A group begins
       with each frame whose `Still.first` is True.
     - `sources` are texts of several lines that are shown below the picture.
-    - `data` contains further data for the scripts of a view, by name. "link" is the key that
-      connects views of the same report. "window" is (first frame, frame after the last) of the part
-      of the run that a time axis shows.
+    - `data` contains further data for the scripts of a view, by name. The entry "link" connects
+      views of the same report. The entry "window" is (first frame, frame after the last) of the
+      part of the run that a time axis shows.
     - `clock`, float[frames + 1], has the cycle at which each frame begins, and the end of the run.
       It is None unless frames overlap in time.
     """
@@ -691,9 +694,9 @@ class Scene:
     def columns(self) -> Array | None:
         """The edges of the columns of a long run's strip, in cycles: float[columns + 1].
 
-        It is None if `_rounds` finds no repetition in the frames. Otherwise, either each repetition
-        has the same number of columns, or each column has the same number of repetitions, except
-        that the last may have fewer.
+        None if `_rounds` finds no repetition in the frames. If there are few repetitions, each is
+        divided into the same number of columns. If there are many, each column contains the same
+        number of repetitions, except that the last column may contain fewer.
         """
         first_frame, period, num_rounds = _rounds(self.frames)
         if not num_rounds:
@@ -706,8 +709,8 @@ class Scene:
         repetition_end = round_starts[-1]
         run_cycles = self.begins[-1] or 1
         num_columns = max(1, round(MOST_COLUMNS * (repetition_end - repetition_start) / run_cycles))
-        # Either a round has several columns or a column contains several rounds, so one of the two
-        # following numbers is 1.
+        # At least one of these two numbers is 1, because either a round has several columns, or a
+        # column contains several rounds.
         columns_per_round = max(1, num_columns // num_rounds)
         rounds_per_column = -(-num_rounds // num_columns)
         edge_starts = (
@@ -730,7 +733,7 @@ class Scene:
 
     @cached_property
     def lettered(self) -> set[int]:
-        """The indices of the codes that cells with room for a letter have in at least one still."""
+        """The indices of the codes that occur in cells with room for a letter, in any still."""
         names = {
             mark.name
             for mark in self.marks
@@ -745,7 +748,7 @@ class Scene:
 
     @cached_property
     def legend(self) -> list[int]:
-        """The indices of the codes that the legend explains: those that a mark, bar or still shows.
+        """The indices of the codes in the legend: all codes that a mark, a bar or a still shows.
 
         A code without a letter is left out, unless its field `listed` is True.
         """
@@ -827,11 +830,11 @@ class Scene:
 
 
 def _rounds(frames: Array) -> tuple[int, int, int]:
-    """Return `(first frame, frames per repetition, repetitions)` of a sequence that repeats.
+    """Return `(first frame, frames per repetition, repetitions)` of the main repeated sequence.
 
-    It is the sequence that covers the most frames with its repetitions. Only periods after which
-    the frame in the middle of the run occurs again are tried, at most `MOST_PERIODS` of them. All
-    three numbers are 0 if none of these periods repeats.
+    The main one is the sequence whose repetitions cover the most frames. The only periods that are
+    tried are distances between occurrences of the middle frame's still, at most `MOST_PERIODS` of
+    them. All three numbers are 0 if none of these periods repeats.
     """
     longest = (0, 0, 0)
     if not len(frames):
@@ -875,10 +878,10 @@ def element(name: str, shape: tuple[int, ...], index: int) -> str:
 
 
 def means(values: Array, count: int) -> Array:
-    """Return int64[…, count]: the means of `count` equal parts of `values` along the last axis.
+    """Divide the last axis of `values` into `count` equal parts, and return their means.
 
-    A value on the border of two parts contributes to both, in proportion. The means are rounded so
-    that their cumulative sum is off by at most one half.
+    The result is int64[…, count]. A value on the border of two parts contributes to both in
+    proportion. The means are rounded so that their cumulative sum is off by at most one half.
     """
     part_length = values.shape[-1] / count
     sums_below = np.cumsum(np.insert(values, 0, 0, axis=-1), axis=-1)
@@ -892,7 +895,7 @@ def means(values: Array, count: int) -> Array:
 
 
 def quantiles(values: Array, count: int) -> Array:
-    """Return int64[…, count]: the means of `count` equal groups of the descending `values`."""
+    """Sort `values` in descending order, and return the `means` of `count` equal groups."""
     return means(np.sort(values)[..., ::-1], count)
 
 
@@ -967,7 +970,7 @@ def _still(still: Still) -> dict[str, Any]:
     if still.at != 1:
         data["at"] = round(still.at, 4)
     values = {name: pack(array) for name, array in still.values.items()}
-    # The end cycles of the first mark's cells are already in `cells`, so `values` omits them.
+    # `values` omits the end cycles of the first mark's cells, because they are already in `cells`.
     busy = next((_numbers(until) for _, until, _ in still.cells.values()), None)
     busy = busy if isinstance(busy, str) else None
     channels: dict[str, Mapping[str, Any]] = {
@@ -1007,7 +1010,7 @@ def _still(still: Still) -> dict[str, Any]:
 
 
 def _told_once(stills: list[dict[str, Any]]) -> list[str]:
-    """Return the texts that occur in several stills, and replace each in `stills` by its index.
+    """Return the texts that occur in several stills, and replace them in `stills` with indices.
 
     Texts of at most `SHORT` characters stay in the stills.
     """
@@ -1024,7 +1027,8 @@ def _texts(cell_texts: CellTexts) -> list[Any]:
 
     The result is [texts, first texts, number of changes, frames, cells, new texts].
 
-    - `texts` is [number of integers, the integers, the suffix of their texts, other texts].
+    - `texts` is [number of integers, the integers, a suffix that follows each integer, other
+      texts].
     - `first texts` has the index of each cell's text in the first frame.
     - The last three entries are columns: for each change, its frame, its cell, and the index of the
       new text.
@@ -1052,9 +1056,9 @@ def _texts(cell_texts: CellTexts) -> list[Any]:
 def _messages(items: Sequence[Message]) -> list[Any]:
     """Return messages as the player in the browser reads them: their number, followed by columns.
 
-    The columns are: the number of receivers of each message, the receivers of all messages, the
-    number of cells of each message, the cells of all messages, and then source, size, begin, end,
-    after, count.
+    These columns are: the number of receivers of each message, the receivers of all messages, the
+    number of cells of each message, and the cells of all messages. They are followed by a column
+    for each of the fields `source`, `size`, `begin`, `end`, `after` and `count`.
     """
     cells_of_messages = [
         np.zeros(0, np.int64) if message.cells is None else message.cells for message in items

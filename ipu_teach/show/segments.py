@@ -1,8 +1,8 @@
-"""Divide a run into stretches, at whose ends all IPUs wait for each other.
+"""Divide a run into stretches; all IPUs wait for each other at the end of each stretch.
 
 On one IPU, every step is a stretch. On several IPUs, each IPU executes its own steps within a
-stretch, and IPUs that end early wait for the last. A step that all IPUs execute together is a
-stretch of one step.
+stretch, and IPUs that finish early wait for the last IPU. A step that all IPUs execute together is
+a stretch of one step.
 
 On a machine with I/O tiles, "IPU" in this module means one of `Target.sets`.
 """
@@ -26,11 +26,12 @@ from ipu_teach.show.scene import Bar, Drawing, number, quantiles
 from ipu_teach.types import Array
 
 WAIT = STATES.index(palette.WAIT)
-MOST_TOLD = 16  # A text lists at most this many IPUs.
-# A text names at most this many tiles, steps or IPUs. If there are more, it names two.
+MOST_TOLD = 16  # The maximum number of IPUs that a text lists.
+# The maximum number of tiles, steps or IPUs that a text names. If there are more, the text names
+# the first two.
 MOST_NAMED = 4
 STRETCH = "a stretch is the steps between two syncs of all IPUs"
-MOST_ENDS = 8  # At most this many IPUs have their number beside their lanes.
+MOST_ENDS = 8  # The maximum number of IPUs whose numbers are all beside their lanes.
 
 
 def listed_names(names: Sequence[str]) -> str:
@@ -47,8 +48,8 @@ def listed_names(names: Sequence[str]) -> str:
 class IPUStep:
     """The execution of a step by one IPU, or by all IPUs together (`ipu` is None).
 
-    `start` is in cycles from the beginning of the stretch, a group of consecutive steps. `idle` are
-    the IPUs that do not take part in a step that the others execute together.
+    `start` is in cycles from the beginning of the stretch, a group of consecutive steps. If the
+    other IPUs execute a step together, `idle` has the IPUs that do not take part in it.
     """
 
     step: int
@@ -60,11 +61,10 @@ class IPUStep:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A stretch of a run: the consecutive steps between two points at which all IPUs wait.
+    """A stretch of a run: the consecutive steps between two syncs of all IPUs.
 
-    At these points, all IPUs wait for each other. `parts` are the executions of the steps by the
-    IPUs. `ends` has the cycle at which each IPU has finished its parts, from the beginning of the
-    stretch.
+    `parts` are the executions of the steps by the IPUs. `ends` has the cycle at which each IPU has
+    finished its parts, from the beginning of the stretch.
     """
 
     parts: tuple[IPUStep, ...]
@@ -78,7 +78,7 @@ class Segment:
 
     @cached_property
     def spans(self) -> list[Span]:
-        """The phases of all parts of the stretch, with the tiles that take part in each."""
+        """The phases of all parts of the stretch, with the tiles that take part in each phase."""
         target = self.report.target
         spans: list[Span] = []
         ipu_of_tile = target.set_of(np.arange(target.num_tiles))
@@ -104,8 +104,8 @@ class Segment:
     def last(self) -> int:
         """The index of the IPU that the others wait for at the end of the stretch.
 
-        If several IPUs finish last, it is the one with the lowest index. It is never an IPU that
-        only waited.
+        If several IPUs finish last, it is the one with the lowest index. An IPU that only waited is
+        never returned.
         """
         ipus = range(len(self.ends))
         last_ipus = [
@@ -120,7 +120,7 @@ class Segment:
         """A tuple for each wait: (IPU, begin cycle, end cycle, IPU that it waits for)."""
         waits: list[tuple[int, int, int, int]] = []
         clocks = [0] * len(self.ends)
-        # For each cycle at which a step ends: the lowest index of an IPU that finished a step at
+        # Maps each cycle at which a step ends to the lowest index of the IPUs that finish a step at
         # that cycle.
         ipu_by_end: dict[int, int] = {}
         for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
@@ -143,7 +143,7 @@ class Segment:
 
     @property
     def summary(self) -> str:
-        """A text about a stretch of several steps, which says how many different steps it has."""
+        """A description of a stretch of several steps: how many different steps it contains."""
         unit = "set of tiles" if self.names[0].endswith("I/O") else "IPU"
         return f"{counted(len(self.steps), 'step')}, each {unit} by itself"
 
@@ -156,7 +156,7 @@ class Segment:
         return ", ".join(f"{name}{after}{end:,}" for name, end in ends)
 
     def finish_text(self) -> str:
-        """Return a text that says after how many cycles each IPU finishes, in ascending order."""
+        """Return a text that says after how many cycles each IPU finishes, the earliest first."""
         ends = sorted(set(self.ends))
         if len(ends) == 1:
             return f"all {len(self.ends)} IPUs finish together"
@@ -196,12 +196,12 @@ def at_work(report: Report, step: int) -> Array:
 
 
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
-    """Return the executions of a compiled step: one for each IPU, or one for all IPUs together.
+    """Return the executions of a compiled step: one for each IPU, or a single one for all IPUs.
 
     `clocks` has the cycle at which each IPU is free for the step; None means 0 for all. The
-    function updates it to the cycle at which each IPU has finished the step. An IPU that takes no
-    part in the step has no execution. If such an IPU waits for the step, its clock advances, but
-    not beyond the start of a step that all IPUs execute together.
+    function updates `clocks` to the cycles at which the IPUs have finished the step. An IPU that
+    takes no part in the step has no execution. If such an IPU waits for the step, its clock
+    advances, but not beyond the start of a step that all IPUs execute together.
     """
     ipus = report.target.num_sets
     cycles_of_ipus = report.overlap.lasts[step].tolist()
@@ -269,19 +269,19 @@ def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
 
 
 def _merged(first: Bar, second: Bar, start: int) -> Bar:
-    """Return one bar for two bars that occupy different lanes and are drawn in the same colour.
+    """Merge two bars of the same colour that occupy different lanes into one.
 
-    `start` is where the bar begins in the lanes that neither bar occupies.
+    In lanes that neither bar occupies, the merged bar begins at `start`.
     """
     begin = first.start + second.start - start
     return replace(first, start=begin, length=first.length + second.length)
 
 
 def in_bands(names: Sequence[str], lanes: Sequence[int]) -> tuple[tuple[str, float], ...]:
-    """Return the texts beside bands of lanes, each in the middle of its band.
+    """Return the labels beside bands of lanes, each in the middle of its band.
 
-    `lanes` has the number of lanes of each band. If there are many bands, only the first and the
-    last are named.
+    `lanes` has the number of lanes of each band. If there are more than 8 bands, only the first and
+    the last are labelled.
     """
     if len(names) > MOST_ENDS:
         return (names[0], 0.0), (names[-1], 1.0)
@@ -291,16 +291,17 @@ def in_bands(names: Sequence[str], lanes: Sequence[int]) -> tuple[tuple[str, flo
 
 
 def ipu_names(ipus: int) -> tuple[tuple[str, float], ...]:
-    """Return the texts beside the equal bands of `ipus` IPUs."""
+    """Return the labels beside the lanes of IPUs that each have the same number of lanes."""
     return in_bands([f"IPU {ipu}" for ipu in range(ipus)], [1] * ipus)
 
 
 class LanesOf:
     """The lanes that show the tiles of a machine.
 
-    There is a lane for each tile if there are at most `most` tiles. If there are more, the tiles of
-    each IPU share lanes: at most `most` lanes together, but at least one for each IPU. If `count`
-    is not 0, there are exactly `count` lanes; `count` is a multiple of the number of IPUs.
+    There is a lane for each tile if there are at most `most` tiles. If there are more tiles, the
+    tiles of each IPU share lanes. There are then at most `most` lanes, but at least one for each of
+    `Target.sets`. If `count` is not 0, there are exactly `count` lanes; `count` is a multiple of
+    the number of IPUs.
 
     If `count` is given, or if there are fewer lanes than tiles, the lanes are sorted by time.
     `ends` are the texts beside the first and the last lane, or beside the lanes of each IPU.
@@ -331,7 +332,7 @@ class LanesOf:
 
     @property
     def mean_text(self) -> str:
-        """A text that says how many tiles share a lane; "" if each lane is one tile."""
+        """A phrase that says how many tiles share a lane; "" if each lane is one tile."""
         if self.count >= self.tiles:
             return ""
         return f"each lane is the mean of {number(self.tiles / self.count)} tiles"
@@ -351,10 +352,10 @@ class LanesOf:
         ]
 
     def of(self, per_tile: Array) -> Array:
-        """Return int64[lanes]: a value for each lane, from a value for each tile.
+        """Convert values per tile to values per lane: int64[lanes].
 
-        If the lanes are sorted, the values are means of groups of the tiles of each IPU, largest
-        first.
+        If the lanes are sorted, the tiles of each IPU are sorted by their values, largest first,
+        and the value of a lane is the mean over its group of tiles.
         """
         if not self.is_sorted:
             return per_tile
@@ -368,7 +369,7 @@ class LanesOf:
         return np.concatenate(lanes_of_sets, axis=1).reshape(-1)
 
     def spent(self, phases: Sequence[Phase], kind: str) -> Array | None:
-        """Return int64[lanes]: the busy cycles in all phases of a kind, or None without any."""
+        """Return int64[lanes]: the busy cycles in all phases of a kind; None if there are none."""
         busy_per_tile = [p.busy for p in phases if p.kind == kind and p.busy is not None]
         return self.of(np.sum(busy_per_tile, axis=0)) if busy_per_tile else None
 

@@ -26,7 +26,7 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Raster:
-    """An image of int[rows, columns] codes in a rectangle. Code -1 is the background."""
+    """A rectangle filled with an image of int[rows, columns] codes; code -1 is the background."""
 
     x: float
     y: float
@@ -69,8 +69,8 @@ class Stroke:
 class Outline:
     """A polygon, or a line through several points, in the colour of a code.
 
-    `points` is float[n, 2]. With `filled`, the points surround a filled area. Otherwise, they are
-    joined by lines of the width `width`.
+    `points` is float[n, 2]. With `filled`, the shape is the area that the points surround.
+    Otherwise, it consists of lines of width `width` from point to point.
     """
 
     code: int
@@ -105,7 +105,7 @@ def moved(shape: Shape, x: float, y: float) -> Shape:
 
 
 def colours_of(shapes: Sequence[Shape]) -> tuple[set[int], set[int]]:
-    """Return `(codes of all shapes, codes behind texts)`; the second is a subset of the first."""
+    """Return `(codes of all shapes, codes behind texts)`; the second set is part of the first."""
     codes: set[int] = set()
     text_codes = {
         shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)

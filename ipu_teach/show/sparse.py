@@ -1,4 +1,4 @@
-"""Two views of sparse products: `sparse` shows the buckets, and `crossing` the cycles by density.
+"""Two views of sparse products: `sparse` shows buckets, `crossing` shows cycles by density.
 
 The sparse matrix is divided into parts. Each tile has a bucket, which is memory for the blocks of
 its part. The blocks drop into the buckets of their parts, one row of blocks after another. If a
@@ -39,15 +39,15 @@ CODES = (
     Code("steps done", "D", "#009e73", "#1cb288", pattern="."),
     palette.REST.lettered("C", "steps to come"),
 )
-SMALL = 8.0  # Squares are small if their side is less than this.
-BINS = 64  # A matrix is drawn with at most this many rows and columns of squares.
-MOST = 128  # At most this many buckets are drawn.
-MOST_WHENCE = 24  # The text for the last frame names at most this many buckets that spill.
-# At most DROPS frames show blocks that drop, and at most STEPS frames show exchanged buckets.
+SMALL = 8.0  # The side below which squares count as small.
+BINS = 64  # The maximum number of rows and of columns of squares.
+MOST = 128  # The maximum number of buckets that are drawn.
+MOST_WHENCE = 24  # The maximum number of spilling buckets that the last frame names.
+# The maximum number of frames with dropping blocks, and with exchanges of buckets.
 DROPS, STEPS = 8, 24
 SIDE = 236.0
 LEFT = 40.0
-CURVES_LEFT = 56.0  # The numbers of the axis need this much room.
+CURVES_LEFT = 56.0  # The left edge of curves, with room for numbers.
 RIGHT = 324.0
 WIDE = 372.0
 HIGH = 220.0
@@ -59,9 +59,9 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
 
     The view shows how a dynamic sparse product distributes the blocks of a pattern over buckets. A
     bucket is memory for the blocks of one part of the matrix. The view shows which blocks find room
-    in the bucket of their part, which spill into another bucket, how far, and in how many steps the
-    buckets are exchanged. At most 128 buckets are drawn. In a matrix of more than 64 rows or
-    columns of blocks, a square stands for several blocks.
+    in the bucket of their part, which blocks spill into another bucket and how far away it is, and
+    in how many steps the buckets are exchanged. At most 128 buckets are drawn. In a matrix of more
+    than 64 rows or columns of blocks, a square stands for several blocks.
 
     :raises InvalidOptionError: if `partitioner` is not a Partitioner.
     :raises PoplibsError: if the pattern has more blocks than the partitioner has room for.
@@ -88,8 +88,8 @@ class _Buckets:
         states: for each frame, the state of each block, which is a code.
         matrices, rings, bars: for each frame, the pictures of the matrix, the buckets and the
             steps.
-        shares: for each frame, int[3, buckets]: the number of blocks in their own bucket, of
-            spilled blocks, and of blocks without room.
+        shares: for each frame, int[3, buckets]: for each bucket, how many blocks are in their own
+            bucket, how many have spilled into it, and how many have no room.
     """
 
     def __init__(self, partitioner: Partitioner, csr: CSRMatrix) -> None:
@@ -105,7 +105,7 @@ class _Buckets:
         self.steps_away = (self.part - self.bucket) % self.count
         order = np.argsort(row * csr.block_columns + column)
         drops = min(DROPS, len(order))
-        # For each block: the frame in which it drops.
+        # The frame in which each block drops.
         drop_frame = np.empty(len(order), np.int64)
         drop_frame[order] = 1 + np.arange(len(order)) * drops // max(1, len(order))
         num_steps = min(self.rounds, STEPS) + 1
@@ -131,10 +131,10 @@ class _Buckets:
         ]
 
     def _state(self, drop_frame: Array, frame: int, step: int) -> Array:
-        """Return the state of each block (an index in `CODES`) after some drops and steps.
+        """Return the state of each block, an index in `CODES`, after some drops and steps.
 
-        `frame` is the number of drops and `step` the number of steps. `drop_frame` is the number of
-        the drop with which each block falls into its bucket.
+        The number of drops is `frame`, and that of steps is `step`. `drop_frame` has, for each
+        block, the number of the drop in which it falls into its bucket.
         """
         away = self.steps_away
         state = np.where(away == 0, OWN, np.where(away <= step, GUEST, OVER))
@@ -156,7 +156,7 @@ class _Buckets:
 
 
 def _put_panels(panels: Panels, buckets: _Buckets, csr: CSRMatrix) -> None:
-    """Put the panels of the matrix, of its buckets and, below them, of the steps of a product."""
+    """Put the panels of the matrix and of its buckets and, below them, the steps of a product."""
     cut, count, rounds = buckets.cut, buckets.count, buckets.rounds
     shown_ = min(count, MOST)
     m, k = csr.shape
@@ -229,7 +229,7 @@ def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
 
 
 def _from(spilled: Array) -> str:
-    """Return a text that says from which buckets blocks spill, and how many; "" if none does.
+    """Return a phrase that says from which buckets how many blocks spill; "" if none does.
 
     `spilled[i]` is the number of blocks that spill from bucket i into other buckets.
     """
@@ -243,7 +243,7 @@ def _from(spilled: Array) -> str:
 
 
 def _whence(spilled: Array) -> str:
-    """Return a text with the buckets from which blocks spill, the most first; "" if none does.
+    """List the buckets from which blocks spill, by descending number of blocks; "" if none does.
 
     `spilled[i]` is the number of blocks that spill from bucket i into other buckets.
     """
@@ -256,7 +256,7 @@ def _whence(spilled: Array) -> str:
 
 
 def _spilling(spilled: Array) -> list[int]:
-    """Return the indices of the buckets from which blocks spill, the bucket with the most first.
+    """Return the buckets from which blocks spill, by descending number of spilled blocks.
 
     `spilled[i]` is the number of blocks that spill from bucket i into other buckets.
     """
@@ -266,8 +266,8 @@ def _spilling(spilled: Array) -> list[int]:
 def _per_bucket(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:
     """Return int[count]: the number of blocks with the state `code` in each of `count` buckets.
 
-    `state`, `part` and `bucket` have an entry for each block. Spilled blocks count at the bucket
-    that contains them, and all other blocks count at the bucket of their part.
+    `state`, `part` and `bucket` have an entry for each block. Spilled blocks are counted for the
+    bucket that contains them, and all other blocks for the bucket of their part.
     """
     bucket_of_block = bucket if code == GUEST else part
     return np.bincount(bucket_of_block[state == code], minlength=count)
@@ -277,7 +277,7 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
     """Return the shapes of the matrix: its blocks, and the lines between its parts.
 
     `row` and `column` are the positions of the blocks, and `state` has the code of each block.
-    `cut` has the intervals of rows and of columns that are the parts.
+    `cut` has the intervals of rows and of columns into which the matrix is divided.
     """
     high = csr.block_rows
     wide = csr.block_columns
@@ -338,7 +338,7 @@ def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple
 
 
 def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
-    """Return a bar for the first multiplication and for each of `rounds` steps, by modelled cycles.
+    """Return bars of modelled cycles, for the first multiplication and each of `rounds` steps.
 
     `done` is the number of steps done; -1 means that the multiplication is not done either.
     """
@@ -460,7 +460,7 @@ def _crossing_curves(names: list[str], labels: list[str], table: Array, unit: st
 
 
 def _axis_text(value: float) -> str:
-    """Return a number for an axis; from seven digits on, it is in millions."""
+    """Return a number as text for an axis; numbers of seven or more digits are in millions."""
     return number(value) if value < 1e6 else f"{value / 1e6:.3g} M"
 
 

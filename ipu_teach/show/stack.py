@@ -11,8 +11,8 @@ from ipu_teach.show.scene import number
 from ipu_teach.show.shapes import Boxes, Raster, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
-ROWS = 96  # The raster of many stacks has this many rows.
-SMALLEST_BOX = 0.15  # A box that is lower than this cannot be seen.
+ROWS = 96  # The number of rows in the raster of many stacks.
+SMALLEST_BOX = 0.15  # The height below which a box is invisible.
 
 
 def stacks(
@@ -29,9 +29,9 @@ def stacks(
 
     The full height represents `top`, which is measured in `unit`. `parts` has (code, float[stacks]
     amounts) of each layer, from the bottom up. A line marks `limit` if it is not above `top`.
-    `level`, float[stacks], is the height at which each stack has a line, or 0 for none. `ends` are
-    the texts below the first and the last stack; they are used if there is no room for the numbers
-    of all stacks.
+    `level`, float[stacks], is the height at which each stack has a line, or 0 for none. `ends` has
+    the labels below the first and the last stack, which replace the numbers of the stacks if there
+    is no room for all of them.
     """
     count = len(parts[0][1])
     scale = height / (top or 1)
@@ -124,20 +124,21 @@ def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
     """
     codes: Array = np.array([code for code, _ in parts])
     pixels = stacked_pixels(np.array([heights for _, heights in parts]) * ROWS / (top or 1), ROWS)
-    # Codes are sorted from below. Empty rows come first, so they are at the top.
+    # In each column, the codes are sorted so that the first layer is at the bottom and empty pixels
+    # are at the top.
     order = np.argsort(np.where(pixels < 0, -1, len(codes) - pixels), axis=0, kind="stable")
     pixels = np.take_along_axis(pixels, order, axis=0)
     return np.where(pixels < 0, -1, codes[pixels])
 
 
 def stacked_pixels(amounts: Array, rows: int) -> Array:
-    """Return int[rows, columns]: for each pixel of stacked amounts, the index of its amount.
+    """Return int[rows, columns]: the index of the amount that each pixel shows.
 
-    The index is -1 for a pixel that stays empty. `amounts`, float[amounts, columns], are heights in
-    pixels. The rounding error of a column is carried to the next column, so the shares over all
-    pixels are right.
+    Each column shows a stack of amounts. The index is -1 for a pixel that stays empty. `amounts`,
+    float[amounts, columns], are heights in pixels. The rounding error of a column is carried to the
+    next column, so that over all columns each amount gets the right number of pixels.
     """
-    # Row 0 of the amounts is the height that stays empty.
+    # A new row 0 of the amounts has the height that stays empty.
     amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))
     pixels = np.zeros((rows, amounts.shape[1]), np.int64)
     owed_pixels = np.zeros(len(amounts))

@@ -1,9 +1,9 @@
-"""The view `streaming`: the rows of remote buffers that are on the chip, and hidden transfers.
+"""The view `streaming`: when are transfers hidden behind work, and which rows are on the chip?
 
 The upper lanes show loads, other work and stores on an axis of modelled time. A load is hidden
-while there is work in the lane below it. Further down, each row has a lane with its transfers, and
-with the time from each load to the last step that uses the row. The lowest lanes compare the bytes
-of the rows that moved with the memory of the tiles.
+while there is work in the lane below it. Further down, each row of a remote buffer has a lane with
+its transfers, and with the time from each load to the last step that uses the row. The lowest lanes
+compare the bytes of the rows that moved with the memory of the tiles.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ipu_teach.show.scene import Scene, Still, label, number
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_STEPS = 3000  # At most this many supersteps are shown.
-MOST_ROWS = 32  # At most this many rows have a lane.
+MOST_STEPS = 3000  # The maximum number of supersteps that are shown.
+MOST_ROWS = 32  # The maximum number of rows that have a lane.
 LEFT = 150.0
 PITCH = 15.0
 HELD = palette.FILL[2].lettered("T", "what the tiles hold")
@@ -35,7 +35,7 @@ WAITING = STATES.index(palette.WAIT)
 
 
 def streaming(given: Report | Recording) -> View:
-    """How much of the transfers with streaming memory is hidden behind work?
+    """How much of the transfers to and from streaming memory is hidden behind work?
 
     The view shows the loads, the work and the stores of a run on an axis of modelled time, and when
     each row of its remote buffers is on the chip. A transfer includes its whole superstep, with
@@ -81,7 +81,8 @@ class _Run:
         hidden: the part of `moving` in which other work is done.
         working: (begin of the first work, end of the last work), or None without work.
         bare: int64[n, 2]: the intervals in which everything waits for a transfer.
-        rows: for each (buffer, row), the bars of its lane: (code, start, length).
+        rows: for each (buffer, row), the bars in the lane of the row, each as (code, start,
+            length).
         sums: for each (buffer, row), (loads, stores, bytes, cycles of transfers, hidden cycles).
     """
 
@@ -119,7 +120,7 @@ class _Run:
         self.bare = np.stack((edges[:-1], edges[1:]), 1)[is_moving & ~is_working]
         self._edges = edges
         hidden = np.diff(edges) * (is_moving & is_working)
-        # For each edge: the cycles before it in which work hides a transfer.
+        # The cycles, before each edge, in which work hides a transfer.
         self._hidden = np.append(0, np.cumsum(hidden))
         self.hidden = int(self._hidden[-1])
         self.rows: dict[tuple[str, int], list[Piece]] = {}
@@ -137,8 +138,8 @@ class _Run:
         order = self.report.step_numbers[: len(self.ends)]
         memory = self.report.memory
         steps = np.array([node.step for node in memory.liveness.places])
-        # For each variable, `is_live` has bool[steps]: whether the variable is live. `next_load`
-        # has the superstep of the next load into it.
+        # `is_live` maps a variable to bool[steps]: whether it is live in each step. `next_load`
+        # maps a variable to the superstep of the next load into it.
         is_live: dict[int, Array] = {}
         next_load: dict[int, int] = {}
         for move in reversed(self.moves):
@@ -171,7 +172,7 @@ class _Run:
         return sum(sums[2] for sums in self.sums.values())
 
     def sentence(self) -> str:
-        """Return a sentence: which share of the run is transfer, and how much of it is hidden."""
+        """Return a sentence: how much of the run is transfers, and how much of these is hidden."""
         moving = self.moving
         total = self.total
         subject = "Rows of streaming memory move"
@@ -192,7 +193,7 @@ class _Run:
         )
 
     def hidden_text(self) -> str:
-        """Return a text with the share of the transfers that is hidden behind work."""
+        """Return a text with the fraction of the transfer time that is hidden behind work."""
         if not self.hidden:
             return "none of it hidden behind work"
         if self.hidden == self.moving:
@@ -206,7 +207,8 @@ def put_lanes(
     """Add a panel of lanes to `panels`.
 
     `rows` maps the label of each lane to its bars, each given as (code of its colour, start,
-    length). The text about a lane has the total length of its bars, without bars of waiting.
+    length). The description of a lane contains the total length of its bars, except bars of
+    waiting.
     """
     say = f"{{label}}: {{long}} {unit}"
     panels.lanes_of(
@@ -215,7 +217,7 @@ def put_lanes(
 
 
 def _put_bytes(panels: Panels, run: _Run, num_codes: int) -> None:
-    """Put two lanes: the bytes of the rows that moved, and the bytes on the tiles.
+    """Add two lanes: the bytes of the rows that moved, and the bytes on the tiles.
 
     `num_codes` is the index of the colour of the bytes on the tiles.
     """

@@ -71,9 +71,9 @@ def svg(scene: Scene, frame: int | None = None) -> str:
     ).replace(" %", f"{NO_BREAK}%")
 
 
-NO_BREAK = "\u00a0"  # The space before a percent sign.
+NO_BREAK = "\u00a0"  # Separates a number from a percent sign.
 STROKE = {"ink": "k", "line": "l", "paper": "z"}  # The CSS classes of lines, by their role.
-# All patterns use these two elements.
+# The two elements that all patterns share.
 PATTERN = (
     '<rect id="g" width="6" height="6"/><pattern id="h" width="6" height="6" '
     'patternUnits="userSpaceOnUse"/>'
@@ -157,7 +157,7 @@ def _thick(shape: Boxes) -> str:
 
 
 def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
-    """Return the SVG elements of neighbouring shapes of the same kind, which share a style."""
+    """Return the SVG elements of consecutive shapes of the same kind and style."""
     sample = shapes[0]
     if isinstance(sample, Boxes):
         # A box is drawn as a thick stroke along its middle, because its outline would take twice as
@@ -202,8 +202,8 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
 def _line(words: list[Words]) -> str:
     """Return the SVG element of texts on one line.
 
-    `words` is a single text, or several texts of one character. The element contains the position
-    of each text.
+    `words` is either a single text or several texts of one character each. The element contains the
+    position of each text.
     """
     places = " ".join(_n(word.x) for word in words)
     text = "".join(word.text for word in words)
@@ -213,8 +213,8 @@ def _line(words: list[Words]) -> str:
 def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
     """Return boxes (x, y, width, height), grouped by the value of the attribute `stroke-dasharray`.
 
-    Four or more boxes in a row with equal lengths and equal distances become one box, which is
-    drawn with dashes. Other boxes have the attribute value "".
+    Four or more consecutive boxes with equal lengths and equal distances become one box, which is
+    drawn with dashes. All other boxes are in the group "".
     """
     axis = int(shape.upright)
     boxes_by_dash = dict[str, list[list[float]]]()
@@ -250,8 +250,8 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
 def _middles(boxes: list[list[float]], upright: bool) -> str:
     """Return the centre lines of boxes as an SVG path.
 
-    A line may begin at either end, and its numbers may be absolute or relative. The shortest form
-    is chosen.
+    For each line, the shortest notation is chosen: from either end, with absolute or relative
+    coordinates.
     """
     path = ""
     pen = (0.0, 0.0)
@@ -279,7 +279,7 @@ def _middles(boxes: list[list[float]], upright: bool) -> str:
 
 
 def _path(*lines: Sequence[Sequence[float]]) -> str:
-    """Return polylines as an SVG path; a line that begins where another ends continues it."""
+    """Return polylines as an SVG path, without a new move if a line begins at the last point."""
     path = ""
     pen = ("", "")
     for line in lines:

@@ -35,12 +35,12 @@ PARTS = {
     "streaming memory": palette.STREAMING,
     "sync and waiting": palette.WAIT.lettered("W", "sync and waiting"),
 }
-MOST = 64  # At most this many runs are shown.
-FEW = 6  # With fewer runs, no bar is cut off at the top.
+MOST = 64  # The maximum number of runs that are shown.
+FEW = 6  # The minimum number of runs for which bars may be cut off at the top.
 WIDE, HIGH = 652.0, 190.0  # The size of the picture.
 
-# A run is (value on the axis, name of the run, report or number). The last entry is None if the
-# program does not fit into the memory.
+# A run is (value on the axis, name of the run, report or number). The last item is None if the
+# program of this run does not fit into the memory.
 Run = tuple[str, str, Report | float | None]
 
 
@@ -55,9 +55,10 @@ def sweep(
     """Which of several runs is quickest, and what takes the time of the slowest?
 
     `found` is the result of `ipu_teach.sweep`, or a dict of reports by the value in which they
-    differ: `show.sweep({16: a, 32: b})`. `parameter` names these values, such as "rows a tile". The
-    runs are sorted by the values if all of them are numbers; otherwise, they keep their order.
-    Instead of reports, the dict can contain numbers of 0 or more, which are measured in `unit`.
+    differ: `show.sweep({16: a, 32: b})`. `parameter` is the name of these values, such as "rows a
+    tile". The runs are sorted by the values if all of them are numbers; otherwise, they keep their
+    order. Instead of reports, the dict can contain numbers of 0 or more, which are measured in
+    `unit`.
 
     With `weak`, the work is proportional to the number of tiles, so the ideal time is constant.
     Otherwise the work is fixed, and n times the tiles ideally take 1/n of the time. At most 64 runs
@@ -97,7 +98,7 @@ def sweep(
 
 
 def _checked(run: object) -> Report | float:
-    """Return `run` if it is a report or a non-negative number; a number is converted to float.
+    """Return `run` if it is a report, or the float of `run` if it is a non-negative number.
 
     :raises InvalidOptionError: if it is neither.
     """
@@ -114,7 +115,7 @@ class _Times:
     """The times of the runs of a sweep, and what the runs spend them on.
 
     Attributes:
-        reports: the runs that are reports, by their index; the other runs are numbers.
+        reports: the runs that are reports, keyed by the index of the run; other runs are numbers.
         times: float[runs]: the time or the number of each run, or -1 if the run does not fit.
         parts: int64[runs, PARTS]: the time that the average tile spends on each part.
         part_names: a dict from the index of each part that occurs to its name.
@@ -148,7 +149,7 @@ class _Times:
         self._describe()
 
     def _describe(self) -> None:
-        """Set the attributes that are texts, such as `rows` and `descriptions`."""
+        """Set the attributes that contain texts, such as `rows` and `descriptions`."""
         best, worst, times = self.best, self.worst, self.times
         self.best_word, self.worst_word, self.verb = (
             ("quickest", "slowest", "long") if self.reports else ("least", "most", "much")
@@ -199,7 +200,7 @@ class _Times:
         return headline, note
 
     def _limit(self, run: int) -> str:
-        """Return a text: the part on which the average tile spends most time, and its share.
+        """Return a phrase: on which part the average tile spends most time, and which percentage.
 
         The run with the index `run` must be a report.
         """
@@ -223,8 +224,8 @@ class _Times:
 
 def _drawn(times: _Times, ideal: Array | None, parameter: str) -> Painted:
     """Return the curve of the runs, with a bar for each run below it."""
-    # Heights are integers: times for reports, and otherwise ten-thousandths of the largest number
-    # that is not cut off.
+    # Heights are integers: the times if the runs are reports, and otherwise ten-thousandths of the
+    # largest number that is not cut off.
     runs, valid_runs, word_of = times.runs, times.valid_runs, times.word_of
     longest = float(times.times[times.worst])
     # Runs far above the others are cut off, so that the other runs can be compared.
@@ -304,7 +305,7 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
 def _above(maximum: float) -> float:
     """Return the top of an axis: a round number that is at least 15 % above `maximum`.
 
-    The room above the curve is for texts.
+    The space above the curve is for labels.
     """
     step = 10.0 ** floor(log10(maximum)) / 2 if maximum else 1.0
     return -(-1.15 * maximum // step) * step or 1.0

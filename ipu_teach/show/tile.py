@@ -1,9 +1,9 @@
 """The view `tile`: the worker threads of a tile with their vertices, its memory, and its code.
 
-A tile takes as long as its busiest worker thread. A worker thread issues an instruction once in as
-many cycles as there are worker threads, six on most machines, so a step takes 6 x (instructions of
-the busiest worker thread) cycles. The vertices are assigned to worker threads as in the schedule
-from which the cost model computes the cycles.
+A tile takes as long as its busiest worker thread. The worker threads take turns, so each issues one
+instruction every N cycles, where N is the number of worker threads: six on most machines. A step
+then takes N x (instructions of the busiest worker thread) cycles. The vertices are assigned to
+worker threads as in the schedule from which the cost model computes the cycles.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ BASE = (
     *palette.MEMORY.values(),
     palette.GAPS,
 )
-# These are the colours of codelets. Lines and phases have other colours. If there are more codelets
+# The colours of codelets, which differ from those of lines and phases. If there are more codelets
 # than colours, the colours repeat.
 HUES = [palette.RIMS[i] for i in (3, 1, 4, 2, 5)]
 SAY = (
@@ -73,7 +73,7 @@ class Held(NamedTuple):
 
     Attributes:
         number: the number of the vertex in the compute set.
-        group, row: the group of the vertex, and its row in the table of the group.
+        group, row: the group of the vertex, and the row of the vertex in the table of that group.
         cycles: the tile cycles of the vertex, or -1 if they are unknown.
         worker: the worker thread that runs it, or -1 if it has the tile to itself.
         start: the tile cycle at which it starts.
@@ -89,12 +89,12 @@ class Held(NamedTuple):
 
 @checks("tile", "step")
 def tile(report: Report, tile: int | None = None, step: str | int | None = None) -> View:
-    """What keeps the workers of a tile busy, and which of them is last?
+    """What keeps the workers of a tile busy, and which worker finishes last?
 
-    The view shows the worker threads of tile number `tile` in each step of a run in which it
-    executes vertices. `step` selects one step: the name of a compute set, or the number of a
+    The view shows the worker threads of tile number `tile`, in each step of the run in which the
+    tile executes vertices. `step` selects one step: the name of a compute set, or the number of a
     compiled step. By default, the picture rests at the step that costs the most cycles, and `tile`
-    is the slowest tile in that step. At most 24 steps are shown, those that cost the tile the most
+    is the slowest tile in that step. At most 24 steps are shown: those that cost the tile the most
     cycles. If there are more, a note below the picture says so.
 
     :raises InvalidOptionError: if `report` is not a report, or is a report from a file, if no
@@ -186,7 +186,7 @@ class _Steps:
 
     Attributes:
         vertices: for each step, the vertices of the tile.
-        used: the codelets of these vertices.
+        used: the codelets of the vertices.
         lanes: for each step, a list with the vertices of each worker thread.
         stills: a still for each step.
         table: the rows of the table, one for each vertex.
@@ -316,17 +316,17 @@ def _scene(
 
 
 def _title(report: Report, tile: int, step: int, by_worker: list[list[Held]]) -> str:
-    """Return the title: a tile's cycles in a step, how many tiles wait, and its last worker.
+    """Return the title: the cycles of a tile in a step, how many tiles wait, and the last worker.
 
-    If other tiles take as long, the title says how many. Tiles of IPUs that take no part in the
-    step do not count. `by_worker` has the vertices of each worker thread.
+    If other tiles take the same time, the title says how many. Tiles of IPUs that take no part in
+    the step do not count. `by_worker` has the vertices of each worker thread.
     """
     cost = report.step_cost(step)
     own_cycles = int(cost.compute_cycles[tile])
     name = label(cost.name, 32)
     takes_part = _taking_part(report, step)
     waiting = int((takes_part & (cost.compute_cycles < cost.compute_duration)).sum())
-    # The number of other tiles that take as long as the slowest tile.
+    # The number of further tiles that take as long as the slowest one.
     equal = int(takes_part.sum()) - waiting - 1
     if not takes_part[tile]:
         waits = ", in which its IPU takes no part"
@@ -350,7 +350,7 @@ def _taking_part(report: Report, step: int) -> Array:
 
 
 def _last_workers(by_worker: list[list[Held]]) -> str:
-    """Return a text with the worker threads that end last, or "" if none has a vertex."""
+    """Return a phrase with the worker threads that finish last, or "" if none has a vertex."""
     if not any(by_worker):
         return ""
     ends = [max((v.start + max(0, v.cycles) for v in lane), default=0) for lane in by_worker]
@@ -466,7 +466,7 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
 
 
 def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[CodeRow]:
-    """Return the rows of the code: the slowest vertex of each of the codelets that take longest.
+    """Return the rows of the code, for the slowest vertices of the codelets that take longest.
 
     The last row adds up the slowest vertices of all other codelets.
     """
@@ -490,7 +490,7 @@ def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[
         total = worker_cycles(vertex)
         rows.append(row(0, f"{codelet.__name__}, vertex {vertex.number}", 1, total, total, PART))
         rows_of_codelet = line_rows(codelet, lines, start_of(codelet, model.target), total)
-        # Only lines with a cost are shown. `show.code` shows all lines, and the kinds of work.
+        # Only lines with a cost are shown here. `show.code` shows all lines, and the kinds of work.
         counted_ = [vertex for vertex in rows_of_codelet if vertex[0] < 2 and any(vertex[2])]
         reason = why(codelet, bool(has_estimate(vertex.group)[vertex.group.rows == vertex.row]))
         rows += counted_ or [row(1, reason, None, total, total, PART)]

@@ -2,7 +2,7 @@
 
 At the top are the elements of one tensor or of two, each with the number of its tile. Below are the
 tiles, with the bytes of these elements on each tile. If you point at an element, its tile is
-highlighted, and the other way round. If you point at an element that both tensors contain, it is
+highlighted, and if you point at a tile, its elements are. An element that both tensors contain is
 highlighted in both.
 """
 
@@ -41,22 +41,22 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 # The codes of a tile without elements, of an unmapped element, and of a bar that stands for bytes.
-# The colours of the tiles are the codes after them.
+# The codes after these three are the colours of the tiles.
 EMPTY, NOWHERE, BYTES = range(3)
-# If there are more tiles than this, they are sorted and share lanes.
+# The maximum number of tiles that have a lane each. More tiles are sorted and share lanes.
 MOST_LANES = 64
-# If several IPUs have more tiles than this, there is no room for tile numbers.
+# The maximum number of tiles on several IPUs for which there is room for tile numbers.
 MOST_NAMED = 20
-MOST_ACROSS = 64  # A sheet has at most this many rows and columns of cells.
+MOST_ACROSS = 64  # The maximum number of rows and of columns of a sheet.
 MOST_SHEETS = 1024
-# If the last dimension has at most this size, it counts as the channels.
+# The maximum size of a last dimension that counts as the channels.
 FEW = 4
-LINE = 32  # A row shows this many elements of a one-dimensional tensor.
+LINE = 32  # How many elements of a one-dimensional tensor a row shows.
 LARGEST = 36.0  # The maximum side of a cell.
 PANEL_HEIGHT = 230.0
 _NOTHING = replace(palette.REST, name="tiles without any of it", listed=True)
-LONGEST_HEADING = 64  # A heading has at most this many characters.
-# Small cells have no pattern, so further tiles have other shades of the first colours.
+LONGEST_HEADING = 64  # The maximum number of characters in a heading.
+# Small cells cannot show patterns, so further tiles get other shades of the first colours.
 SHADES = (
     ("#1f6fa3", "#9fd3f2"),
     ("#8a5f00", "#f4cd7f"),
@@ -66,7 +66,7 @@ SHADES = (
     ("#7a3500", "#f5b38a"),
     ("#56606b", "#ced6dd"),
 )
-MOST_FOLLOWED = 1 << 20  # The title of a larger tensor does not say how it is divided.
+MOST_FOLLOWED = 1 << 20  # The maximum size of tensors whose title says how they are divided.
 TILES = 190.0  # The side of the square with the tiles.
 BYTES_LEFT = 328.0  # The left edge of the lanes, beside the heading of tiles with shades.
 
@@ -79,14 +79,14 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
 
     - A tensor of one dimension is drawn in rows of 32 elements.
     - In a tensor of two dimensions, the last dimension is drawn across.
-    - A tensor of more dimensions is drawn as sheets of its last two dimensions. The dimension
-      before these is called the channels, and its sheets are next to each other. If the last
-      dimension has at most 4 elements, and fewer than each of the two dimensions before it, then
-      the last dimension is the channels.
+    - A tensor of more dimensions is drawn as sheets, each of which shows the last two dimensions.
+      The dimension before these is called the channels. The sheets of different channels are next
+      to each other. If the last dimension has at most 4 elements, and fewer than each of the two
+      dimensions before it, then the last dimension is the channels.
 
-    If a sheet has more than 64 rows or columns, a square stands for several elements, and shows the
-    tile of the first. If there are more than 14 tiles, several tiles share a colour, and if there
-    are more than 64, several share a lane. The headings say how many.
+    If a sheet has more than 64 rows or columns, a square stands for several elements and shows the
+    tile of the first of them. If there are more than 14 tiles, several tiles share a colour. If
+    there are more than 64, several tiles share a lane. The headings say how many tiles share one.
 
     :raises InvalidOptionError: if an argument is not a tensor, a tensor is empty, or the tensors
         belong to different graphs.
@@ -126,7 +126,7 @@ def _scene(tensors: list[Tensor]) -> Scene:
         cells, where = _elements(tensor, f"elements {which}", room, panels.notes)
         panels.put(cells, left=16 + which * (room + 24))
         channels[cells.name] = _still(_code(where, target, tiles_per_colour))
-    # If there are several IPUs, their names are above their tiles.
+    # If there are several IPUs, the name of each is above its tiles.
     panels.below(34 if target.num_ipus == 1 else 48)
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
@@ -164,9 +164,10 @@ def _scene(tensors: list[Tensor]) -> Scene:
 
 
 def _shade(code: Code) -> dict[str, str]:
-    """Return the darker or lighter colours of a code for tiles with odd numbers.
+    """Return a darker or lighter shade of a code, for tiles with odd numbers.
 
-    They are a mixture with a quarter of black or white.
+    The shade is three quarters of the colour, mixed with a quarter of black or white. It is the
+    same on light and on dark pages.
     """
     colour, other = (
         [int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in (code.light, ink_on(code.light))
@@ -188,7 +189,7 @@ def _tiles_heading(target: Target, tiles_per_colour: int) -> str:
 
 
 def _put_bytes(panels: Panels, target: Target, sizes: Array, codes: Array) -> None:
-    """Put lanes with a bar for the bytes on each tile.
+    """Add lanes whose bars show the bytes on each tile.
 
     If there are more than `MOST_LANES` tiles, they are sorted by their bytes, and several tiles
     share a lane. `sizes` has the bytes on each tile, and `codes` has the colour of each tile.
@@ -221,7 +222,7 @@ def _put_bytes(panels: Panels, target: Target, sizes: Array, codes: Array) -> No
 
 
 def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
-    """Return the title: the number of tiles with the tensors, and the range of their bytes.
+    """Return the title: on how many tiles the tensors are, and the range of bytes on a tile.
 
     `sizes` has the bytes on each tile.
     """
@@ -240,7 +241,7 @@ def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
 
 
 def _order(tensor: Tensor) -> str:
-    """Return a text that says how a matrix is divided among tiles; "" if there is no simple rule.
+    """Return a phrase that says how a matrix is divided among tiles; "" if no simple rule holds.
 
     The simple rules are:
 
@@ -277,7 +278,8 @@ class _Sheets(NamedTuple):
         axes: the dimensions of `shape` in the order of the picture; the last two are the rows and
             the columns of a sheet.
         channels: the size of the dimension before these two, or 1 if there is a single sheet.
-        tall, wide: a cell stands for `tall` x `wide` elements, and shows the tile of the first.
+        tall, wide: a cell stands for `tall` x `wide` elements, and shows the tile of the first of
+            them.
     """
 
     shape: tuple[int, ...]
@@ -309,7 +311,7 @@ class _Sheets(NamedTuple):
 
 
 def _sheets(tensor: Tensor) -> _Sheets:
-    """Return how a tensor is divided into sheets, and a sheet into cells."""
+    """Return how a tensor is divided into sheets, and how the sheets are divided into cells."""
     count = tensor.num_elements
     shape = tensor.shape
     if tensor.rank < 2:
@@ -359,7 +361,7 @@ def _heading(tensor: Tensor, sheets: _Sheets, room: float, notes: list[str]) -> 
 
 
 def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
-    """Return `(cells, tiles)`: the cells of a tensor, and the tile of each cell, -1 if unmapped.
+    """Return `(cells, tiles)`: the cells of a tensor, and their tiles (-1 if unmapped).
 
     The cells are drawn `room` units wide. If the picture leaves something out, add a note to
     `notes`.
@@ -404,9 +406,9 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
 
 
 def _side(sheets: int, beside: int, rows: int, columns: int, room: float) -> float:
-    """Return the largest side of a cell with which `sheets` sheets fit, `beside` in a row.
+    """Return the largest cell side at which `sheets` sheets fit, with `beside` sheets in a row.
 
-    A sheet has `rows` x `columns` cells, and the panel is `room` wide.
+    A sheet has `rows` x `columns` cells, and the panel is `room` units wide.
     """
     down = -(-sheets // beside)
     wide = beside * (columns + GAP) - GAP
@@ -447,14 +449,15 @@ def bytes_by_tile(tensors: list[Tensor]) -> Array:
 
 
 def _still(codes: Array) -> tuple[Array, int, int]:
-    """Return an entry of `Still.cells`, (code, end cycle, second code), for codes that stay."""
+    """Return an entry of `Still.cells`, (code, end cycle, second code), for constant codes."""
     return codes, 1, int(codes[0])
 
 
 def _code(tile: Array, target: Target, tiles_per_colour: int) -> Array:
-    """Return the index of the colour of each tile in `tile`, in which -1 means an unmapped element.
+    """Return colours for tile numbers, as indices of codes; tile -1 means an unmapped element.
 
-    If tiles share a colour and none share a lane, odd tiles have the shades of the colours.
+    If several tiles share a colour but each tile has its own lane, tiles with odd numbers get the
+    shade of the colour.
     """
     colour = tile // tiles_per_colour
     if tiles_per_colour > 1 and target.num_tiles <= MOST_LANES:
@@ -463,10 +466,10 @@ def _code(tile: Array, target: Target, tiles_per_colour: int) -> Array:
 
 
 def _name(tensor: Tensor) -> str:
-    """Return a text that names a tensor by its variable and an operation, such as "x[3]".
+    """Return a name for a tensor: its variable with an operation, such as "x[3]".
 
-    The operation, such as a transpose, is the one that makes the tensor from the variable. If it
-    takes more than one operation, the text is "a view of x".
+    The operation, such as a transpose, is the one that makes the tensor from the variable. If more
+    than one operation is needed, the name is "a view of x".
     """
     graph = tensor.graph
     layout = tensor.layout
@@ -511,7 +514,7 @@ def _words(tensor: Tensor) -> str:
 
 
 def _note(sizes: Array) -> str:
-    """Return a text with the sum of the bytes, the maximum and the minimum on a tile.
+    """Return a text with the total bytes, and with the most and the fewest bytes on a tile.
 
     `sizes` has the bytes on each tile.
     """

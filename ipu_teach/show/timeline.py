@@ -56,13 +56,13 @@ from ipu_teach.types import Array
 
 REST = STATES.index(palette.REST)
 
-MOST_STEPS = 3000  # At most this many supersteps of a run are shown.
-MOST_OF_IPUS = 12_000  # On several IPUs, at most this many supersteps times IPUs are shown.
+MOST_STEPS = 3000  # The maximum number of supersteps that are shown.
+MOST_OF_IPUS = 12_000  # The maximum of supersteps times IPUs, on several IPUs.
 MOST_LANES = 64
-MOST_ROWS = 12  # At most this many levels of nested programs are shown.
-MOST_IPUS = 16  # At most this many IPUs have a row.
-MOST_READ = 100  # A run of at most this many supersteps is completely visible at first.
-MOST_PARTS = 5  # The text about an iteration names at most this many steps.
+MOST_ROWS = 12  # The maximum number of levels of nested programs.
+MOST_IPUS = 16  # The maximum number of IPUs that have a row.
+MOST_READ = 100  # The maximum number of supersteps that are all visible at first.
+MOST_PARTS = 5  # The maximum number of steps in the text about an iteration.
 X = 64.0
 PITCH = 17.0
 WHICH = ("block_filter", "program_filter")
@@ -93,14 +93,14 @@ def timeline(
     on these tiles replace the programs. `which` filters these blocks by `block_filter` and
     `program_filter`, which `report.execution.blocks` describes.
 
-    On several IPUs, up to 16 of them have a row with their steps, which replaces the programs. You
-    then choose a stretch: the work of all IPUs until they wait for each other.
+    On several IPUs, up to 16 IPUs have a row each with their steps. These rows replace the
+    programs. You then choose a stretch: the work of all IPUs until they wait for each other.
 
     At most 3,000 supersteps are shown. On more than four IPUs, the limit is 12,000 divided by the
     number of IPUs. Fewer are shown if the scene would be larger than 150 kB. If there are more than
-    64 tiles, they share 64 lanes: in each phase they are sorted by their time, and a lane shows a
-    mean. Programs nested more than 12 levels deep are left out. A note below the picture says what
-    is left out.
+    64 tiles, they share 64 lanes: in each phase, the tiles are sorted by their time, and each lane
+    shows the mean of several tiles. Programs nested more than 12 levels deep are left out. A note
+    below the picture says what is left out.
 
     :raises InvalidOptionError: if an argument is not a report, if no step in it takes time, or if
         no frame shows `at`. It is also raised if `at` or `blocks` is given with two reports, or if
@@ -186,8 +186,8 @@ def _below(first: Scene, second: Scene) -> Scene:
 def _short(place: WalkPlace) -> str:
     """Return the text in the box of a program.
 
-    The text is the name of the program and, before it, its kind. A compute set or a Sequence with a
-    name has only its name.
+    The text consists of the kind and the name of the program. For a compute set, or a Sequence with
+    a name, it is only the name.
     """
     named = place.node.kind in ("Execute", "Sequence") and place.node.name
     return place.node.name if named else place.title
@@ -208,7 +208,7 @@ class _Maker:
     Attributes:
         runs: for each compiled step, how often it ran in these supersteps.
         stretches: the distinct stretches; a stretch is the steps between two syncs of all IPUs.
-        order: int64: the index in `stretches` of each stretch of the run.
+        order: int64: for each stretch of the run, its index in `stretches`.
     """
 
     def __init__(self, report: Report, steps: int, tiles: object, filters: dict[str, Any]) -> None:
@@ -225,7 +225,7 @@ class _Maker:
         self._codes: dict[tuple[int, int | None], int] = {}
 
     def _tape(self) -> Tape:
-        """Return the mark with a lane for each tile over the whole run; many tiles share lanes."""
+        """Return the mark with lanes for the tiles over the whole run; many tiles share lanes."""
         count = self.lanes.count
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
         return Tape(
@@ -311,9 +311,10 @@ class _Maker:
         return iterations[0] if iterations and len(self.order) > MOST_READ else None
 
     def _parts(self, first: int, last: int) -> str:
-        """Return a text with the shares of the steps in the supersteps from `first` to `last` - 1.
+        """Return a text with the percentages of cycles that steps take in an iteration.
 
-        The step with the largest share comes first.
+        The iteration consists of the supersteps from `first` to `last` - 1. The step with the
+        largest percentage comes first.
         """
         spent: Counter[str] = Counter()
         for i in self.order[first:last].tolist():
@@ -522,7 +523,7 @@ class _Maker:
         return spent
 
     def _title_at(self, place: int, name: str) -> str:
-        """Return the title of a picture that rests where the caller chose: its share of the time.
+        """Return the title of a picture that rests where the caller chose, with its share of time.
 
         `place` is the index of the superstep or stretch in the run, and `name` is its title.
         """
@@ -533,7 +534,7 @@ class _Maker:
 
     @cached_property
     def _by_name(self) -> tuple[Counter[str], Counter[str]]:
-        """`(cycles, supersteps)`: two counters by the name of a step."""
+        """`(cycles, supersteps)`: two counters, both keyed by the name of a step."""
         spent = Counter[str]()
         supersteps = Counter[str]()
         for step, times in self.runs.items():
@@ -544,7 +545,7 @@ class _Maker:
         return spent, supersteps
 
     def _sentence(self) -> str:
-        """Return a sentence about the run, and where most of its time goes."""
+        """Return a sentence about the run that says where most of its time goes."""
         report = self.report
         if self.several:
             return f"{run_of(report)}. {ipus_at_work(report)}"

@@ -27,17 +27,17 @@ CODES = (
     palette.OTHERWISE.lettered("w", "writes"),
     palette.CHOSEN.lettered("b", "reads and writes"),
 )
-READS, WRITES = 1, 2  # An element that is both read and written has the sum, 3.
-MOST = 24  # A row shows at most this many elements.
+READS, WRITES = 1, 2  # An element that is read and written has the sum, 3.
+MOST = 24  # The maximum number of elements in a row.
 
 
 def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> View | None:
-    """Return a view of the elements of one variable that some vertices read and write, or None.
+    """Return a view of the elements of one variable that given vertices read and write, or None.
 
-    `vertices` are the indices of the vertices in the compute set. If several variables are used,
-    the view shows one on which the vertices conflict. If there is none, it shows one that all of
-    them use, or else one that any of them writes. The result is None if the vertices use no
-    variable.
+    `vertices` are the indices of the vertices in the compute set. If the vertices use several
+    variables, the view shows one on which they conflict. If there is no conflict, the view shows a
+    variable of which all vertices use the same element, or else a variable that any vertex writes.
+    The result is None if the vertices use no variable.
     """
     candidates = [
         ((clash.any(), all_touch.any(), np.any(wrote)), v.name, rows, clash)

@@ -10,7 +10,7 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangle
 from ipu_teach.types import Array
 
 DOT = 7.0  # The size of a large dot.
-NARROWEST = 0.6  # A narrow page shrinks the picture to at least this share of its width.
+NARROWEST = 0.6  # The smallest fraction of its width to which a page shrinks the picture.
 
 
 def trend(
@@ -26,7 +26,7 @@ def trend(
     large: Collection[int] = (),
     ideal: Array | None = None,
 ) -> tuple[Shape, ...]:
-    """Return the shapes of a curve with a point for each of `labels`, over stacked bars.
+    """Return the shapes of a curve over stacked bars, with a point for each of `labels`.
 
     - `heights` has the value of each point, or -1 for none. A pale curve shows the values `ideal`.
     - `parts` maps a code to the values of one layer of the bars, from the bottom up.
@@ -60,7 +60,8 @@ def stacks(
     """Yield the boxes of stacked bars around the x coordinates `middle`.
 
     `parts` maps a code to the values of one layer, from the bottom up. The bars begin at the y
-    coordinate `height`, and are cut off at 0. A value of 1 is `scale` units high.
+    coordinate `height`, grow upwards, and are cut off at the y coordinate 0. A value of 1 is
+    `scale` units high.
     """
     below: Array = np.zeros(len(middle))
     for code, part in parts.items():
@@ -73,7 +74,7 @@ def stacks(
 
 
 class _Places:
-    """The places of the points of a curve, next to each other in a box of `width` x `height`.
+    """The points of a curve, next to each other in a box of `width` x `height` units.
 
     Attributes:
         middle: float[places]: the x coordinate of each point.
@@ -125,7 +126,7 @@ class _Places:
             yield Stroke(((x - side / 2, y), (x + side / 2, y)), side)
 
     def marks(self, marked: Mapping[int, str]) -> Iterator[Shape]:
-        """Yield the texts above points, without those that would overlap an earlier text."""
+        """Yield the texts above points, except texts that would overlap an earlier text."""
         texts = list[tuple[float, float, float]]()
         for k, text in marked.items():
             x = _within(self.width, self.points[k][0], text)
@@ -147,7 +148,7 @@ class _Places:
 
 
 def _into(point: tuple[float, float], toward: tuple[float, float]) -> tuple[float, float]:
-    """Return `point` or, if it is above the box, where the line to `toward` enters the box."""
+    """Return `point` or, if it is above the box, the point where its line to `toward` enters it."""
     x, y = point
     u, v = toward
     return (x + (u - x) * y / (y - v), 0.0) if y < 0 <= v else point

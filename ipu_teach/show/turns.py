@@ -57,9 +57,10 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     of each iteration, the values that the iteration stored, and its cycles.
 
     `source` is a vertex class, which runs on `values` as in `observe`, or the result of `observe`.
-    `target` is the machine whose prices are used. `element` marks the iterations that wrote it: it
-    is the name of a field, (name, index, …), or an index if only one field is written. At most 60
-    iterations are shown, including one that wrote the element; the sentence says which.
+    `target` is the machine whose cycle prices are used. The view marks the iterations that wrote
+    `element`, which is the name of a field, (name, index, …), or an index if the vertex writes only
+    one field. At most 60 consecutive iterations are shown, including one that wrote the element.
+    The sentence says which iterations these are.
 
     `source` can also be a recording: `show.turns(recording, vertex, element, step=7)` shows a
     vertex of the run. The recording must contain all elements that the vertex reads and writes.
@@ -119,7 +120,7 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
 
 
 def _found(name: str, observation: Observed) -> str:
-    """Say how many iterations ran, their share of the cycles, and what they stored."""
+    """Return a title: how many iterations ran, how many cycles they took, and what they stored."""
     spent = sum(turn.cycles for turn in observation.turns if not turn.depth)
     spent *= len(observation.turns) == observation.turned
     of_all = (
@@ -138,8 +139,7 @@ def _sentence(
 ) -> str:
     """Return a sentence about a vertex: its cycles, iterations, and the last writer of `place`.
 
-    `who` is the name of the vertex. The picture shows `num_rows` iterations, beginning with the
-    iteration with index `start`.
+    `who` is the name of the vertex. The picture shows `num_rows` iterations, from index `start` on.
     """
     cost = (
         f"{number(observation.cycles)} modelled cycles"
@@ -162,7 +162,7 @@ def _sentence(
 
 
 def _table(observation: Observed, place: str, wrote: list[Turn]) -> Table:
-    """Return the table: a row for each iteration with its names, its stores, and what it wrote."""
+    """Return the table, with a row for each iteration: line, cycles, variables and stores."""
     places = {True: place, False: ""}
     cells_of = (
         (
@@ -180,7 +180,7 @@ def _table(observation: Observed, place: str, wrote: list[Turn]) -> Table:
 def _last_writer(wrote: list[Turn]) -> tuple[Turn, str]:
     """Return `(last, text)`: the last of the innermost iterations that wrote the element.
 
-    `text` says how many other iterations wrote it before.
+    `text` says how many other iterations wrote the element before.
     """
     # The iterations of outer loops also count as writing the element.
     innermost = max(turn.depth for turn in wrote)

@@ -1,4 +1,4 @@
-"""Observe a vertex of a recorded run by running it again on the recorded values of its fields."""
+"""Observe a vertex of a recorded run by running it again on the values recorded for its fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ipu_teach.types import Array
 
 
 class VertexRun(NamedTuple):
-    """The execution of a vertex in a step of a run.
+    """The execution of a vertex in one step of a run.
 
     `who` describes the vertex. `compiled` is the number of the compiled step, and `step` is the
     index of the step in the report. `seen` is the result of observing the vertex.
@@ -47,7 +47,7 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
     vertex.
 
     :raises InvalidOptionError: if the vertex did not run while it was recorded, if a tensor that it
-        reads or writes was not recorded, or if it now writes other values than in the run.
+        reads or writes was not recorded, or if the vertex now writes other values than in the run.
     """
     if step is not None and not is_whole(step):
         raise InvalidOptionError(f"""show.turns() was given step={shown(step)}, which is not a
@@ -127,7 +127,7 @@ def _execution(
         and graph.compute_sets[set_of_step[number]].name == name
         for number in recording.steps
     ]
-    # For each recorded step: its index in the report.
+    # The index in the report of each recorded step.
     step_indices = recording.first - 1 + np.cumsum(np.array(recording.steps) != HOST)
     candidate_places = [
         place
@@ -169,7 +169,7 @@ class _VertexMemory:
         self.positions = {name: _places(self.graph, table, row, name) for name in table.fields}
 
     def put(self, place: int) -> None:
-        """Write the values that the recorded tensors had before a step to the memory.
+        """Write to the memory the values that the recorded tensors had before a step.
 
         `place` is the index of the step in the recording.
         """
@@ -192,7 +192,7 @@ class _VertexMemory:
             flat_memory[part_positions] = part
 
     def regions(self) -> dict[str, Any]:
-        """Return the content of each field: an array, or for a list field a list of arrays."""
+        """Return the content of each field: an array or, for a list field, a list of arrays."""
         content_by_field = {
             field: [
                 np.array(self.memory.flat(declaration.dtype)[part_positions])
@@ -213,11 +213,11 @@ class _VertexMemory:
     def parts_of_kinds(
         self, regions: dict[str, Any], *kinds: str
     ) -> list[tuple[Array, Array, Array]]:
-        """Return `(memory, positions, content)` of each vector of the fields of some kinds.
+        """Return `(memory, positions, content)` for each vector in the fields of the given kinds.
 
         `kinds` are kinds of fields, such as "output". `memory` is the flat memory of the field's
-        dtype, `positions` has the positions of the vector's elements in it, and `content` is the
-        vector in `regions`.
+        dtype, `positions` has the positions of the vector's elements in this memory, and `content`
+        is the vector in `regions`.
         """
         memory_by_field = {
             field: self.memory.flat(declaration.dtype)

@@ -1,8 +1,9 @@
 """The class `View`: a scene as a notebook or a file shows it.
 
 A notebook shows a view as one HTML element. The element contains an `<img>` with the picture, which
-works without scripts, trust, kernel and network. Where scripts may run, a script next to the image
-replaces it by the live player. The HTML of a view is the same in each run of the program.
+works without scripts, without trust, without a kernel and without a network. Where scripts may run,
+a script next to the image replaces the image with the live player. The HTML of a view is the same
+in each run of the program.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.show.scene import WIDTH, Painted, Scene
 from ipu_teach.show.svg import svg
 
-MOST_ROWS = 24  # The table in a page shows at most this many rows.
-MOST_BYTES = 150_000  # A scene may have this many bytes as JSON.
-# These characters need no escape in an address between double quotes.
+MOST_ROWS = 24  # The maximum number of rows of the table in a page.
+MOST_BYTES = 150_000  # The maximum size of a scene as JSON, in bytes.
+# The characters that need no escape in a URL between double quotes.
 PLAIN = " !'()*+,-./:;<=>?@[]_{|}~"
 FORMATS = ("html", "svg", "png", "pdf", "gif")
 
@@ -66,7 +67,7 @@ class View:
 
     @property
     def data(self) -> list[dict[str, str]]:
-        """The table of the picture: a dict for each row, from a heading to the text in its cell."""
+        """The table of the picture: a dict for each row, which maps headings to cells."""
         headings, rows = self.scene.table
         return [dict(zip(headings, row, strict=True)) for row in rows]
 
@@ -81,7 +82,7 @@ class View:
 
         :raises PoplarTypeError: if `role` is not a string.
         """
-        # HTML sanitizers treat an end tag inside an attribute as an attack.
+        # HTML sanitizers treat an end tag inside an attribute as an attack, so "</" is escaped.
         poster = quote(svg(self.scene).replace('"', "'"), safe=PLAIN).replace("</", "%3C/")
         image = (
             f'<img src="data:image/svg+xml,{poster}" alt="{escape(self.alt, quote=True)}" '
@@ -160,7 +161,8 @@ class View:
 def page(view: View) -> str:
     """Return a complete HTML page that contains the view.
 
-    Its heading is the question that the view answers, or else the title of the picture.
+    The heading of the page is the question that the view answers or, without one, the title of the
+    picture.
     """
     meta_attributes = (
         'charset="utf-8"',
@@ -242,7 +244,7 @@ def player() -> str:
 
 
 def with_scripts() -> list[str]:
-    """Return the names of the views that have additions to the player, sorted."""
+    """Return the sorted names of the views that have additions to the player."""
     names = (file.name for file in resources.files("ipu_teach.show").joinpath("static").iterdir())
     view_names = {name.removesuffix(".js.gz") for name in names if name.endswith(".js.gz")}
     return sorted(view_names - {"player", "widget", "puzzle"})

@@ -10,12 +10,12 @@ from ipu_teach.show.measures import SIDE, SLOT, THICK
 from ipu_teach.show.scene import Still, Zoom, label
 from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 
-# If parts are smaller than this, there are no lines between them.
+# The minimum side of parts that are separated by lines.
 SMALLEST = 3.0
 
 
 def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
-    """Yield the parts of a machine in one of its sizes, and the pipes next to them.
+    """Yield the shapes of one size of a machine: its parts, and the pipes next to them.
 
     `level` is the index of the size. The first part shows its own parts.
     """

@@ -8,8 +8,8 @@
     sweep(build, num_tiles=[13, 46, 184, 1472])
     sweep(build, num_ipus=[1, 2, 4, 8, 16])
 
-`report.what_if` changes the rates of a machine in a finished report. Another number of tiles or
-IPUs needs another tile mapping, so a sweep builds the program again for each number.
+`report.what_if` changes the rates of a machine in a finished report. But a different number of
+tiles or IPUs needs a different tile mapping, so a sweep builds the program again for each number.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Sweep:
     - `num_tiles` (tiles per IPU), `num_ipus`, `reports` and `fits` have an entry for each machine.
     - `fits` is False if the program does not fit on the machine. The report then describes the
       compiled program, which has not run.
-    - `failed` has the errors of `build` or of the run, by number of tiles or IPUs.
+    - `failed` maps the number of tiles or IPUs to the error of `build` or of the run.
     - `left` has the numbers of tiles or IPUs whose runs had not ended before Ctrl-C.
     - `what` is the unit of these numbers: "tile" or "IPU".
 
@@ -73,7 +73,7 @@ class Sweep:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The number for each machine that the sweep varies: of tiles per IPU, or of IPUs."""
+        """The varied number for each machine: the number of tiles per IPU, or of IPUs."""
         return self.num_tiles if self.what == "tile" else self.num_ipus
 
     def __len__(self) -> int:
@@ -231,7 +231,7 @@ def _counts(numbers: int | Iterable[int] | None, unit: str, example: str) -> lis
 def _sweep_of(outcome_by_count: list[tuple[int, Outcome | None]], unit: str) -> Sweep:
     """Return the sweep with these outcomes, which are pairs (number of tiles or IPUs, outcome).
 
-    The outcome of a run that Ctrl-C prevented is None. If no run succeeded, the first error is
+    The outcome is None for a run that Ctrl-C prevented. If no run succeeded, the first error is
     raised.
     """
     ended_runs = [(count, outcome) for count, outcome in outcome_by_count if outcome is not None]

@@ -1,15 +1,15 @@
 """The numbers of a tile machine: element types, rounding, 8-bit floats and random numbers.
 
-Compared with `tiny`, which uses numpy's element types, the module `dtypes` has types with Poplar's
-names, sizes and ranges. All graphs but those of `tiny` use them. The other modules are functions on
-numpy arrays and know nothing of graphs:
+Compared with `tiny`, which uses numpy's element types, this package has the module `dtypes`, whose
+types have Poplar's names, sizes and ranges. All graphs except those of `tiny` use these types. The
+other modules contain functions on numpy arrays, and do not depend on graphs:
 
 * `rounding`: rounding to a format with few bits, to nearest or stochastically
 * `half`: rounding to half precision as the chip does it
 * `quarter`: 8-bit floats and their scales
 * `generator`: the random number generator of the worker threads, bit for bit
 * `numbers`: the values that a dtype would lose, and the best scale for them
-* `regions`: regions of vertices that plain numpy arrays cannot represent
+* `regions`: vertex regions that plain numpy arrays cannot represent
 """
 
 from ipu_teach.types.dtypes import (

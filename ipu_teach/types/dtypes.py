@@ -36,8 +36,8 @@ from ipu_teach.types.quarter import (
 from ipu_teach.types.rounding import AnyDType, Array
 
 DOUBLE = np.dtype(np.float64)
-# True while an exercise's check runs the learner's answer in float64 to tell rounding errors from
-# wrong logic.
+# True while the check of an exercise runs the learner's answer in float64, in order to distinguish
+# rounding errors from wrong logic.
 IN_DOUBLE = ContextVar("float64 holds FLOAT and HALF", default=False)
 
 
@@ -69,7 +69,7 @@ class DType(metaclass=_DTypeMeta):
 
 
 class _Held:
-    """A descriptor for the numpy dtype of a dtype's values; float64 while `IN_DOUBLE` is True."""
+    """A descriptor that returns a dtype's numpy dtype, or float64 while `IN_DOUBLE` is True."""
 
     def __init__(self, dtype: type[np.generic]) -> None:
         self.own: AnyDType = np.dtype(dtype)
@@ -182,12 +182,13 @@ class QUARTER(DType, metaclass=_QuarterMeta):
 
     `QUARTER[tensor.get_metadata()]` works too. In Poplar, format and scale are metadata of each
     tensor and may change while a program runs. Here they are part of the dtype: tensors with
-    different formats or scales have different dtypes, so no copy can confuse them.
+    different formats or scales have different dtypes, so a copy cannot misinterpret one as the
+    other.
 
     Graphs can store, copy and stream such tensors; to compute, convert them to HALF or FLOAT with
-    `popops.cast`. The host reads them as uint8 codes, and `from_quarter(codes,
-    tensor.get_metadata())` returns the numbers. When the host writes, uint8 arrays are codes; all
-    other arrays are numbers, which are rounded to nearest.
+    `popops.cast`. The host reads such tensors as uint8 codes, and `from_quarter(codes,
+    tensor.get_metadata())` returns the numbers. When the host writes, uint8 arrays contain codes,
+    and all other arrays contain numbers, which are rounded to nearest.
     """
 
     numpy = np.dtype(np.uint8)
@@ -285,8 +286,8 @@ def metadata_of(dtype: type[DType], where: str) -> QuarterMetadata:
 def poison(dtype: type[DType]) -> float:
     """Return the value that fills unwritten memory of `dtype`.
 
-    It is NaN for floats (its code for a QUARTER), the smallest integer of an integer type, and True
-    for BOOL.
+    The value is NaN for floats, the code of NaN for a QUARTER, the smallest integer for an integer
+    type, and True for BOOL.
     """
     if dtype.numpy.kind == "f":
         return np.nan
@@ -304,7 +305,7 @@ def to_host_array(
     """Return `values` as a new numpy array of `dtype`.
 
     Floats are rounded to nearest if the dtype is a narrower float type. For a QUARTER, uint8 values
-    are codes. Otherwise the function raises `error`, which names `subject`:
+    are codes. The function raises `error`, whose message names `subject`:
 
     - for values that are not numbers, or rows of different lengths;
     - for integers out of range, and for numbers other than 0 and 1 if the dtype is BOOL;
@@ -345,7 +346,7 @@ def to_host_array(
 
 
 def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Array]:
-    """Return `(result, is_unfit)`: `array` as numbers of the dtype, and where they do not fit.
+    """Return `(result, is_unfit)`: `array` converted to the dtype, and where it does not fit.
 
     `is_unfit` is a bool array of the same shape. `huge` is True if the array has dtype object and
     contains Python integers of any size.
@@ -377,7 +378,7 @@ def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Arr
 
 
 def _kind(array: Array) -> str:
-    """Return what an array without numbers contains, such as "text", for an error."""
+    """Return what an array without numbers contains, such as "text", for an error message."""
     if array.dtype.kind in "US":
         return "text"
     if array.dtype.kind == "O":
@@ -387,7 +388,7 @@ def _kind(array: Array) -> str:
 
 
 def _range(dtype: type[DType]) -> str:
-    """Return the numbers that a dtype can represent, such as "numbers up to 65,504"."""
+    """Return which numbers a dtype can represent, such as "numbers up to 65,504"."""
     kind = dtype.numpy.kind
     if issubclass(dtype, QUARTER):
         largest = dtype.metadata.format.grid.largest * 2.0**dtype.metadata.scale

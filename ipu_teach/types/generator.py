@@ -50,10 +50,10 @@ def seeded(value: ArrayLike) -> Array:
 def worker_states(seed: int, tiles: int, workers: int) -> Array:
     """Return the states of all workers of a machine: uint64[tiles, workers, 2].
 
-    `workers` is the number of workers on each tile: six on every IPU. Worker w of tile t starts
-    (workers * t + w) * 2**64 draws after the first worker. So no two streams overlap, and the
-    stream of a worker does not depend on the number of tiles. PopLibs does not publish where its
-    streams start, so they differ from these.
+    `workers` is the number of workers on each tile: six on every IPU. The stream of worker w on
+    tile t starts (workers * t + w) * 2**64 draws after that of the first worker. Therefore, no two
+    streams overlap, and the stream of a worker does not depend on the number of tiles. PopLibs does
+    not publish where its streams start, so they differ from these.
     """
     first = advance(seeded(seed), WARM_UP)
     return _spaced(first, 1 << STREAM_BITS, tiles * workers).reshape(tiles, workers, 2)
@@ -65,16 +65,15 @@ def keyed(*keys: ArrayLike) -> Array:
     The keys are integers of at most 64 bits, which are broadcast. For example, the numbers of a
     seed, a tile and a worker identify the worker's stream for this seed. Each key in turn is added
     to the bits so far, and the sum is mixed by SplitMix64 (Steele, Lea and Flood, 2014).
-    SplitMix64's next two words are the state, as Vigna advises for this family of generators.
-    Unlike the streams of `worker_states`, two of these streams may overlap, but that is extremely
-    improbable.
+    SplitMix64's next two words are the state, as Vigna advises for this family of generators. Two
+    of these streams may overlap, unlike those of `worker_states`, but that is extremely improbable.
     """
     bits = key(*keys)
     return np.stack([_mixed(bits), _mixed(bits + _GOLDEN)], -1)
 
 
 def key(*keys: ArrayLike) -> Array:
-    """Return 64 bits mixed from `keys`: uint64 of their common shape, with at least one axis."""
+    """Mix the keys into 64 bits: uint64 of the common shape of `keys`, with at least one axis."""
     bits: Array = np.zeros(1, np.uint64)
     for part in keys:
         bits = _mixed(bits + np.asarray(part).astype(np.uint64))
@@ -84,10 +83,10 @@ def key(*keys: ArrayLike) -> Array:
 def counted(keys: Array, first: ArrayLike, count: int) -> Array:
     """Return `count` 32-bit words of the stream of each key: uint32[..., count].
 
-    The words begin at the stream's 64-bit word number `first`, which is the same for all keys or an
-    array with a number for each key. `keys` is uint64 of any shape, as `key` returns it. 64-bit
-    word number i of a key is the word of SplitMix64 after i steps from the key, so it depends only
-    on the key and on i. Its low half comes first.
+    The words begin with 64-bit word number `first` of the stream. `first` is one number for all
+    keys, or an array with a number for each key. `keys` is uint64 of any shape, as `key` returns
+    it. 64-bit word number i of a key is the word of SplitMix64 after i steps from the key, so it
+    depends only on the key and on i. The low half of each 64-bit word comes first.
     """
     word_numbers = np.arange(-(-count // 2), dtype=np.uint64)
     bits = (keys + np.asarray(first, np.uint64) * _GOLDEN)[..., None] + word_numbers * _GOLDEN
@@ -119,10 +118,10 @@ def draw(state: Array, count: int) -> Array:
 def uniform(state: Array, count: int, low: ArrayLike = 0.0, high: ArrayLike = 1.0) -> Array:
     """Return the next `count` uniform numbers of every stream, from `low` to below `high`.
 
-    The result is float32[..., count], and `state` is advanced. Each word gives two numbers, from
-    its low half first, as in jameshanlon/prng-testing. A number is the upper 24 of 32 bits, which
-    single precision represents exactly; the rounding of the hardware is not published. With another
-    range than 0 to 1, the result is rounded and can be `high`.
+    The result is float32[..., count], and `state` is advanced. Each word gives two numbers, the
+    first of them from the low half, as in jameshanlon/prng-testing. A number is the upper 24 of 32
+    bits, which single precision represents exactly; the rounding of the hardware is not published.
+    If the range is not 0 to 1, the results are rounded again and can equal `high`.
     """
     half_words = draw(state, -(-count // 2)).astype("<u8").view("<u4")[..., :count]
     fraction = (half_words >> 8).astype(np.float32) * np.float32(2.0**-24)
@@ -199,9 +198,9 @@ def _rotated(words: Array, by: int) -> Array:
     return rotated
 
 
-# The next state is a linear function of the bits of the state: a matrix over {0, 1}. A power of the
-# matrix advances the state by many draws. A matrix is stored as the 128 states that follow the
-# states with a single bit set: uint64[128, 2].
+# The next state is a linear function of the bits of the state, so a matrix over {0, 1} advances the
+# state. A power of this matrix advances it by many draws. A matrix is stored as uint64[128, 2]: row
+# i is the state that follows the state in which only bit i is set.
 
 
 @cache

@@ -1,7 +1,7 @@
 """Half precision: rounding to halves, and the rules for computing with halves in codelets.
 
-IEEE 754 half precision has 10 bits after the point. Its smallest normal number is 2**-14, with
-steps of 2**-24 below that, and its largest number is 65504. Codelets compute with halves as
+IEEE 754 half precision has 10 bits after the point. Its smallest normal number is 2**-14, below
+which the steps are 2**-24, and its largest number is 65504. Codelets compute with halves as
 follows:
 
 - `+`, `-`, `*`, `/` and other elementwise operations round each result, so a loop that accumulates
@@ -14,9 +14,9 @@ follows:
   single-precision partials; graphcore/ipu_assembly_support), except for the order of its adder
   tree.
 
-numpy itself computes in this way. So batches, the plain vertex loop and `Vertex.call` give the same
-bits on every machine: a product of two halves is exact in single precision, and no BLAS reorders
-the sum.
+numpy itself computes in this way: a product of two halves is exact in single precision, and no BLAS
+reorders the sum. Therefore, batches, the plain vertex loop and `Vertex.call` give the same bits on
+every machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from ipu_teach.types.rounding import Array, Grid, Overflow, overflowed
 
 HALF_GRID = Grid(mantissa_bits=10, least_exponent=-14, largest=65504.0)
 
-# The number of bits that rounding drops: a float32 has 23 bits after the point, and a half has 10.
+# The number of bits that rounding drops, because a float32 has 23 bits after the point and a half
+# has 10.
 _DROPPED = 13
 _LEAST_NORMAL, _LARGEST = np.array(
     [2.0**HALF_GRID.least_exponent, HALF_GRID.largest], np.float32
@@ -68,9 +69,9 @@ def _from_single(singles: Array, words: Array) -> Array:
         kept_bits += bits
         kept_bits &= np.uint32(-(2**_DROPPED) & 0xFFFF_FFFF)
         rounded: Array = np.asarray(kept_bits.view(np.float32).astype(np.float16))
-        # Grid.round handles numbers outside the range of normal halves. Below the range, the
-        # unsigned difference wraps around, so one comparison covers both ends. Zero needs no
-        # rounding.
+        # Grid.round handles numbers outside the range of normal halves, except zero, which needs no
+        # rounding. Below the range, the unsigned difference wraps around, so one comparison covers
+        # both ends.
         magnitude = bits & np.uint32(0x7FFF_FFFF)
         beyond = magnitude - _LEAST_NORMAL >= _LARGEST - _LEAST_NORMAL
         by_hand = np.asarray(beyond & (magnitude != 0)) if beyond.any() else np.False_

@@ -1,8 +1,9 @@
 """The values that a dtype would lose, and the scale that fits values into an 8-bit float.
 
-A scale is a power of two for a whole tensor, which depends on the tensor's largest magnitude.
-Source: Perez, Zhang, Briggs, Blake, Levy-Kramer, Balanca, Luschi, Barlow and Fitzgibbon, "Training
-and inference of large language models using 8-bit floating point" (arXiv:2309.17224).
+A scale is a power of two for a complete tensor. The best scale depends on the largest magnitude in
+the tensor. Source: Perez, Zhang, Briggs, Blake, Levy-Kramer, Balanca, Luschi, Barlow and
+Fitzgibbon, "Training and inference of large language models using 8-bit floating point"
+(arXiv:2309.17224).
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ HELD, SUBNORMAL, LOST, LARGE = range(4)
 
 @dataclass(frozen=True)
 class Histogram:
-    """A histogram of values by powers of two, and the shares that `dtype` would lose.
+    """A histogram of values by powers of two, and the fractions of values that `dtype` would lose.
 
     `counts[k]` values have a magnitude of at least 2**`powers[k]` and less than the next power of
-    two; `zeros` values are 0. The shares are from 0 to 1:
+    two; `zeros` values are 0. The fractions are from 0 to 1:
 
     * `underflow`: nonzero values that become 0
     * `subnormal`: values below the smallest normal number, where the steps no longer shrink
@@ -69,7 +70,7 @@ def grid_of(dtype: type[DType], subject: str) -> tuple[Grid, int]:
 
 
 def histogram(values: ArrayLike, dtype: type[DType]) -> Histogram:
-    """Return the histogram of `values` and the shares that `dtype` would lose.
+    """Return the histogram of `values` and the fractions that `dtype` would lose.
 
     `values` are finite numbers of any shape, and are rounded to nearest. `dtype` is FLOAT, HALF or
     QUARTER[format, scale]. Raises `PoplarTypeError` for another dtype, and `InvalidOptionError` if
@@ -103,8 +104,8 @@ def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
 
     It is the smallest scale from -32 to 31 at which no value is too large, or 0 if all values are
     0. `values` are finite numbers of any shape. Raises `TensorMetadataError` if `format` is not a
-    `QuarterFormat`, or if at no scale the largest value is a normal number. Raises
-    `InvalidOptionError` if there are no values, or if one is NaN or infinite.
+        `QuarterFormat`, or if the largest value is not a normal number at any scale. Raises
+        `InvalidOptionError` if there are no values, or if one is NaN or infinite.
     """
     if not isinstance(format, QuarterFormat):
         raise TensorMetadataError(f"""best_scale() was given the format {shown(format)}, which is

@@ -2,10 +2,11 @@
 
 F143 has 4 exponent bits, 3 mantissa bits and bias 8, for numbers from 2**-10 to 240. F152 has 5
 exponent bits, 2 mantissa bits and bias 16, for numbers from 2**-17 to 57,344. The value of a byte
-is its number times 2**scale, with a scale from -32 to 31. There is one zero and no infinity. The
-byte 0x80, which would be minus zero, is NaN. Negative numbers that round to zero become this one
-zero. A number that is too large becomes NaN, or the largest number if the chip's bit NANOO is off;
-infinities and NaN always become NaN. Only the IPU21 has these formats in hardware.
+is the number that it encodes, times 2**scale, where the scale is from -32 to 31. There is one zero
+and no infinity. The byte 0x80, which would be minus zero, is NaN. Negative numbers that round to
+zero become this one zero. A number that is too large becomes NaN, or the largest number if the
+chip's bit NANOO is off; infinities and NaN always become NaN. Only the IPU21 has these formats in
+hardware.
 
 Sources: graphcore/poplibs, tests/popops/QuarterTypeArithmeticTests.cpp; osmarks/ipu-stack,
 docs/FP8.md. The same codes are also known as float8_e4m3fnuz and float8_e5m2fnuz.
@@ -31,7 +32,7 @@ LARGEST_SCALE = 31
 
 
 class QuarterFormat(Enum):
-    """Poplar's formats: F143 (sign, 4 exponent bits, 3 mantissa bits) and F152 (sign, 5, 2)."""
+    """Poplar's formats: sign, 4 exponent and 3 mantissa bits (F143), or sign, 5 and 2 (F152)."""
 
     F143 = "F143"
     F152 = "F152"
@@ -167,8 +168,9 @@ def _codes(
     beyond = ~np.isfinite(rounded)
     magnitude = np.where(beyond, grid.largest, np.abs(rounded))
     smallest = 2.0**grid.least_exponent
-    # In float64, as in the 8-bit formats, the mantissa follows the exponent. So a shift gives the
-    # code of a normal number. The code of a subnormal number is its number of steps.
+    # In float64, as in the 8-bit formats, the mantissa follows the exponent, so a shift gives the
+    # code of a normal number. The code of a subnormal number counts the steps from 0 to that
+    # number.
     normal = (magnitude.view(np.int64) >> (52 - grid.mantissa_bits)) - (
         1022 + grid.least_exponent << grid.mantissa_bits
     )

@@ -1,4 +1,4 @@
-"""Vertex regions that numpy arrays cannot represent: unsigned integers, and ONE_PTR fields."""
+"""Vertex regions for which plain numpy arrays do not suffice: unsigned integers and ONE_PTR."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import numpy as np
 from ipu_teach.errors import CodeletError
 from ipu_teach.types.rounding import AnyDType, Array
 
-# The array of a field's region, or the arrays of the regions of a list of vectors.
+# The array of a field's region or, for a list of vectors, the arrays of all regions.
 FieldArrays: TypeAlias = Array | list[Array]
 
 
 def to_unsigned(values: Any, dtype: AnyDType) -> Any:
     """Return `values` as unsigned integers of `dtype`, if they are floats.
 
-    Floats are truncated toward 0, and their lowest bits are the result. NaN becomes 0, as do
-    numbers outside -2**63 to 2**64. numpy leaves these cases to the processor, whose scalar and
-    vector instructions differ. Values that are not floats are returned unchanged.
+    Floats are truncated toward 0, and the lowest bits of the integer are the result. NaN and
+    numbers outside -2**63 to 2**64 become 0. (numpy leaves such floats to the processor, whose
+    scalar and vector instructions give different results.) Values that are not floats are returned
+    unchanged.
     """
     array = np.asarray(values)
     if array.dtype.kind != "f":
@@ -52,7 +53,7 @@ class OnePtrArray(Sized, np.ndarray[Any, AnyDType]):
     def __array_wrap__(
         self, array: Array, context: object = None, return_scalar: bool = False
     ) -> Any:
-        if array is self:  # The condition is true for the result of an in-place operator.
+        if array is self:  # True for the result of an in-place operator.
             return self
         plain = array.view(np.ndarray)
         return plain[()] if return_scalar else plain
@@ -80,7 +81,7 @@ def unsigned(region: Any) -> Any:
 
 
 def without_size(region: Any, name: str) -> Any:
-    """Make `len` of `region`, and a loop over it, raise an error that names the field `name`.
+    """Make `len(region)` and loops over `region` raise an error that names the field `name`.
 
     `region` is an array or a `VectorList`. Return it, or a view of it on the same memory.
     """

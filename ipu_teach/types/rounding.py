@@ -1,10 +1,10 @@
 """Rounding to a floating-point format with few bits: to the nearest value, or stochastically.
 
-Stochastic rounding goes up or down at random, to the nearer neighbour with the higher probability,
-so that the mean of many results is the value itself. The chip does this in hardware when it
-converts single precision to half (Graphcore, "IPU Programmer's Guide"; the bit ESR of its FP_CTL
-register, https://github.com/graphcore/ipu_assembly_support). It is not published which random bits
-the chip uses for which value; `Grid.round` describes the choice made here.
+Stochastic rounding rounds up or down at random. The nearer neighbour has the higher probability, so
+that the mean of many results is the value itself. The chip does this in hardware when it converts
+single precision to half (Graphcore, "IPU Programmer's Guide"; the bit ESR of its FP_CTL register,
+https://github.com/graphcore/ipu_assembly_support). It is not published which random bits the chip
+uses for which value; `Grid.round` describes our choice.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _EXPONENT_BITS = np.uint64(0x7FF0_0000_0000_0000)  # The mask of the exponent bi
 class Overflow(Enum):
     """The result of rounding a finite value that is too large for its format.
 
-    INFINITY is the result that IEEE 754 requires. The chip's bit NANOO chooses between NAN, and
-    SATURATE for the largest number of the same sign. Source: Poplar API, FloatingPointBehaviour,
-    `nanoo`.
+    INFINITY is the result that IEEE 754 requires. The chip's bit NANOO chooses between NAN and
+    SATURATE, which is the largest number of the same sign. Source: Poplar API,
+    FloatingPointBehaviour, `nanoo`.
     """
 
     INFINITY = "infinity"
@@ -64,10 +64,11 @@ class Grid:
         the format.
 
         Without `words`, values are rounded to nearest, ties to even. With `words` (uint32 random
-        numbers of the same shape), they are rounded stochastically. Let f be the fraction of the
-        way of a magnitude from the next smaller magnitude of the format to the next larger one. The
-        result is the larger one if f + word / 2**32 is at least 1, and otherwise the smaller one.
-        So the larger one has probability f, exact to one part in 2**32, also for subnormal numbers.
+        numbers of the same shape), they are rounded stochastically. Let a magnitude be at the
+        fraction f of the way from the next smaller magnitude of the format to the next larger one.
+        The result is the larger one if f + word / 2**32 is at least 1, and otherwise the smaller
+        one. The probability of the larger one is therefore f, exact to one part in 2**32, also for
+        subnormal numbers.
 
         Values between `largest` and `limit` always become `largest`, so a value that is nearest to
         a finite number never becomes infinite.
@@ -108,7 +109,8 @@ def overflowed(rounded: Array, values: Array, overflow: Overflow, largest: float
 def _power(magnitude: Array | float) -> Array:
     """Return the largest power of two that is at most each magnitude.
 
-    It is 0 below the normal numbers of float64, and infinite for infinities and NaN.
+    The result is 0 for magnitudes below the normal numbers of float64, and infinite for infinities
+    and NaN.
     """
     bits: Array = np.asarray(magnitude, np.float64).view(np.uint64) & _EXPONENT_BITS
     return bits.view(np.float64)

@@ -257,7 +257,7 @@ def main(words: list[str]) -> int:
         print((__doc__ or "").strip())
         return 0
     if words:
-        print(f"names: this job takes no arguments, and got {' '.join(words)}")
+        print(f"names: this job takes no arguments, but got {' '.join(words)}")
         return 2
     holes = 0
     for title, path in PATHS.items():

@@ -35,12 +35,12 @@ def refused(names_of: NamesOf) -> Callable[[str, str], Verdict]:
 # What is refused; a pattern in the words, whose numbers stand in the picture's sentence as said.
 CASES = [
     ("00.3", "the last tile gets the rest", r"tile (?P<t>12) has (?P<n>35)", "the most {4n} on tile {t}"),
-    ("00.3", "the first 101 elements", r"(?P<n>246) elements on no tile", "404 bytes on 13 tiles"),
+    ("00.3", "the first 101 elements", r"(?P<n>246) elements not mapped to any tile", "404 bytes on 13 tiles"),
     ("01.2", "round robin", r"fullest tile works for (?P<n>[\d,]+) cycles", "is the slowest, {n} modelled"),
     ("01.2", "longest first, in sorted order", r"works for (?P<n>[\d,]+) cycles", "the slowest, {n} modelled"),
     ("01.5", "two readers", r"'shift', 3, 4", "vertex 3 reads 3 to 4; vertex 4 reads 4 to 5. Neither"),
     ("01.5", "another order is no race", r"'mirror', 0, 12", "vertex 0 writes 12; vertex 12 writes 0."),
-    ("02.1", "leaves a tail", r"(?P<n>49) elements on no tile, the first", "208 bytes on 13 tiles"),
+    ("02.1", "leaves a tail", r"(?P<n>49) elements not mapped to any tile, the first", "208 bytes on 13 tiles"),
     ("02.3", "b on one tile", r"52 of 52|of 52 elements are sent", "a and b.transpose() live"),
     ("03.2", "everything on one tile", r"holds (?P<n>676) of 676", "2,704 bytes on 1 tile"),
     ("04.2", "one worker", r"too many cycles", "1 vertex on 6 workers"),

@@ -3,21 +3,21 @@
     code = scalar_code(DotProduct)        # a `ScalarCode`, or the reason why there is none
 
 The source is translated once, into a list of operations. The engine prints these operations as two
-functions: Python code, and code that numba compiles ("numba code"). Both count cycles, mark stores
-and check indices at the same places. The numba code cannot continue at an index out of range, an
-integer of more than 61 bits, or a number that does not fit. It then returns the line, and the
-Python code runs that vertex again. If the Python code fails too, the plain vertex loop
-(`engine.loop`) calls the learner's own compute() and raises its error.
+functions: Python code, and code that numba compiles ("numba code"). Both functions count cycles,
+mark stores and check indices at the same places. The numba code stops at an index out of range, an
+integer of more than 61 bits, or a number that does not fit into its element. It then returns the
+number of the line, and the Python code runs this vertex again. If the Python code fails too, the
+plain vertex loop (`engine.loop`) calls the learner's own compute() and raises its error.
 
 `values` defines the values that the translation handles, and `operations` the operations that it
-produces; `writer` collects the operations. Each of the other modules, such as `arithmetic`, `loops`
-and `comprehensions`, adds the part of the language after which it is named.
+produces; `writer` collects the operations. Each of the other modules translates the part of Python
+after which it is named, such as `arithmetic`, `loops` and `comprehensions`.
 
-A number is *free* if it consists of constants, lengths, worker ids, loop counters, and state that
-is never assigned: work on it costs nothing, as in a trace. It is *data* if it comes from memory, or
-was assigned in a branch that depends on data. Work on data costs cycles. A load and a decision
-cost 1 each. A store costs 1, or 3 if it is less than a word. An operation costs its price, and an
-iteration of a range whose ends are data costs 2.
+A number is *free* if it is computed only from constants, lengths, worker ids, loop counters, and
+state that is never assigned. Operations on free numbers cost nothing, as in a trace. A number is
+*data* if it comes from memory, or was assigned in a branch that depends on data. Operations on data
+cost cycles. A load and a decision cost 1 each. A store costs 1, or 3 if it is less than a word. An
+operation costs its price, and an iteration of a range whose ends are data costs 2.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from ipu_teach.compile.trace import place
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.types import DType
 
-# The complete source is translated at most this number of times, until the types in lists are
-# known.
+# The maximum number of translations of the complete source. They are repeated until the types of
+# the numbers in lists are known.
 MOST_WALKS = 6
 
 
@@ -51,17 +51,17 @@ class ScalarCode:
     * `operations`: the operations in order (see the module `operations`)
     * `pieces`, `rates`: the operations whose cycles are counted, as the cost model needs them (see
       `writer`)
-    * `loops`: the inner loops of numpy that the numba code calls by address, each as (function, its
-      type letters)
-    * `tables`: the lists of constants, by name
-    * `slots`: the variables of the numba code, with their initial values
+    * `loops`: the inner loops of numpy that the numba code calls by their addresses, each as
+      (function, letters of its types)
+    * `tables`: maps names to tables of constants
+    * `slots`: maps the variables of the numba code to their initial values
     * `vectors`: whether the code computes whole fields or arrays at once
     * `answers`: whether compute() can return a false value
     * `endless`: whether a loop may run forever, so that it must check whether to stop
     * `lists`: the fields that are lists of vectors
     * `lines`, `heads`: the learner's statements and loops (see `writer`)
-    * `uncompiled`: the line and the text of code for which numba would give other bits, so that
-      only the Python code may run; or ""
+    * `uncompiled`: the line and the text of the first code for which numba would give other bits,
+      or "". If there is such code, only the Python code may run
     """
 
     codelet: type[Vertex]
@@ -87,7 +87,7 @@ class ScalarCode:
 
     @property
     def marked(self) -> tuple[str, ...]:
-        """The names of the fields for which the code records which elements it stores."""
+        """The names of the fields whose stored elements the code records."""
         return tuple(
             n
             for n, function in self.fields.items()
@@ -97,7 +97,7 @@ class ScalarCode:
 
 WalkedCode = tuple[ScalarCode | str, dict[tuple[object, str], tuple[object, tuple[object, ...]]]]
 _known: dict[tuple[type[Vertex], frozenset[str]], WalkedCode] = {}
-MOST_KNOWN = 1024  # The translations of at most this number of codelets are cached.
+MOST_KNOWN = 1024  # The maximum number of codelets whose translations are cached.
 
 
 def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> ScalarCode | str:
@@ -111,7 +111,7 @@ def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> S
         _is_unchanged(owner, name, before) for (owner, name), before in cached[1].items()
     ):
         cached = _walk(codelet, lists)
-    # The entry moves to the end of the cache, as the one that was used last.
+    # Move the entry to the end of the cache, where the most recently used entry is.
     _known[codelet, lists] = cached
     if len(_known) > MOST_KNOWN:
         del _known[next(iter(_known))]
@@ -121,7 +121,7 @@ def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> S
 def _is_unchanged(owner: object, name: str, before: tuple[object, tuple[object, ...]]) -> bool:
     """Return whether an attribute of `owner` is still the same object, with the same list items.
 
-    `before` is (the object at the time of the translation, its items if it is a list).
+    `before` is (the object at the time of the translation, a copy of its items if it was a list).
     """
     now = (
         outside(owner).get(name)
@@ -135,7 +135,7 @@ def _is_unchanged(owner: object, name: str, before: tuple[object, tuple[object, 
 
 
 def _walk(codelet: type[Vertex], lists: frozenset[str]) -> WalkedCode:
-    """Translate a codelet, and return (its scalar code, the outside values that it depends on).
+    """Translate a codelet; return (its scalar code, the outside values that the code depends on).
 
     An outside value is a global or an attribute of the class. The second result maps (owner, name)
     to (value, items). `items` is a copy of the items if the value is a list, and () otherwise.

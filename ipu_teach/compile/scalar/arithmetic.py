@@ -1,4 +1,4 @@
-"""Operators on numbers: result types by numpy's rules, and exact arithmetic in the numba code."""
+"""Operators on numbers, with numpy's result types, and exact arithmetic in the numba code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ipu_teach.compile.scalar.kinds import (
 from ipu_teach.compile.scalar.values import LIMIT, Constant, Known, Num, Refused, StaticValue
 from ipu_teach.compile.scalar.writer import FUSED, Make, Writer
 
-# For each operator: its sign, its function of Python's numbers, and numpy's name for it.
+# Maps each operator to its sign, its Python function, and numpy's name for it.
 BINARY: dict[type, tuple[str, Function, str]] = {
     ast.Add: ("+", operator.add, "add"),
     ast.Sub: ("-", operator.sub, "subtract"),
@@ -53,7 +53,7 @@ UNARY: dict[type, tuple[str, Function, str]] = {
 COMPARE = frozenset(("<", "<=", ">", ">=", "==", "!="))
 POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
 _DIVISION = {"//": "floordiv", "%": "mod"}
-_SINGLE = ("f4", "f8", "wf")  # These are FLOAT, and the types that would be FLOAT in a C++ codelet.
+_SINGLE = ("f4", "f8", "wf")  # The FLOAT type, and the types that would be FLOAT in a C++ codelet.
 _NOT_FINITE = {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}
 
 
@@ -96,7 +96,7 @@ class Arithmetic(Writer):
         return f"np.uint64({text})" if target_type == "u8" else text
 
     def wrapped(self, text: str, type_code: str) -> str:
-        """Return the numba expression `text`, rounded or wrapped around to type `type_code`."""
+        """Return an expression that rounds or wraps the expression `text` to type `type_code`."""
         if type_code in ("f4", "f8", "wf", "i8", "u8", "b1", "wb"):
             return f"np.float32({text})" if type_code == "f4" else text
         if type_code == "f2":
@@ -107,13 +107,13 @@ class Arithmetic(Writer):
         """Return the numba expression of a number, converted for a store into an element.
 
         `text` is the expression of the number, which has type `source_type`. The element has type
-        `target_type`. The number is converted as by an assignment in numpy. Code is written that
-        stops the numba code if the value does not fit.
+        `target_type`. The conversion is that of an assignment in numpy. The function also writes
+        code that stops the numba code if the value does not fit.
         """
         if target_type in FLOATS or target_type in BOOLS:
             return self.convert(text, source_type, target_type, node)
         if source_type in FLOATS:
-            # If a value does not fit, the result of the conversion differs between processors.
+            # If a value does not fit, different processors convert it to different results.
             if target_type[0] == "u":
                 self.bail(
                     f"not ({text} > -1 and {text} < {2.0 ** min(8 * int(target_type[1]), 61)})",
@@ -167,8 +167,8 @@ class Arithmetic(Writer):
     def storing(self, type_code: str, node: ast.AST) -> Make:
         """Return a function that writes the conversion of a number to the type of an element.
 
-        The number is converted as for a store into the element, whose type is `type_code`.
-        `dispatch` calls the returned function for each possible type of the number.
+        The conversion is that of a store into the element, whose type is `type_code`. `dispatch`
+        calls the returned function for each possible type of the number.
         """
 
         def make(types: list[str], texts: list[str]) -> tuple[str, str]:
@@ -179,7 +179,7 @@ class Arithmetic(Writer):
     def converting(self, type_code: str, node: ast.AST) -> Make:
         """Return a function that writes the conversion of a number to type `type_code`.
 
-        The number is converted as an operand. `dispatch` calls the returned function for each
+        The conversion is that of an operand. `dispatch` calls the returned function for each
         possible type of the number.
         """
 
@@ -194,9 +194,10 @@ class Arithmetic(Writer):
         """Return a function that writes the numba code of a binary operator.
 
         `op` is the operator's sign, such as "+", and `fn` is its Python function. `const` contains
-        the values of the two operands, and `bounds` their largest magnitudes. Each of these is None
-        if it is unknown. `dispatch` calls the returned function for each pair of operand types, and
-        gets (type of the result, numba expression). The type is found by computing an example.
+        the values of the two operands, and `bounds` contains their largest magnitudes. A value or
+        magnitude that is unknown is None. `dispatch` calls the returned function for each pair of
+        operand types, and gets (type of the result, numba expression). The type is found by
+        computing an example.
         """
 
         def make(types: list[str], texts: list[str]) -> tuple[str, str]:
@@ -257,7 +258,7 @@ class Arithmetic(Writer):
         return self.wrapped(f"({left} {op} {right})", result_type)
 
     def loop_at(self, ufunc: Function, types: str) -> str:
-        """Return the addresses of one of numpy's inner loops and of its data, as numba expressions.
+        """Return the addresses of a numpy inner loop and of the loop's data, as numba expressions.
 
         `types` are the types of the loop, such as "ff->f".
         """
@@ -289,8 +290,8 @@ class Arithmetic(Writer):
     ) -> str:
         """Return the numba expression of an operator on numpy's integers, which wrap around.
 
-        `operands` are the operands after their conversion to `result_type`. `types` and `texts` are
-        their types and expressions before it.
+        `operands` are the expressions of the operands after their conversion to `result_type`.
+        `types` and `texts` are their types and expressions before the conversion.
         """
         (left, right) = operands
         bits = 8 * int(result_type[1])
@@ -321,8 +322,8 @@ class Arithmetic(Writer):
         """Return the numba expression of an operator on two Python integers, stored as int64.
 
         `bounds` are the largest absolute values of the operands, or None. If the result may be
-        undefined or may need more than 61 bits, code is written that checks this and stops the
-        numba code (see `bail`).
+        undefined or may need more than 61 bits, the function writes code that checks this and stops
+        the numba code (see `bail`).
         """
         if op in ("//", "%"):
             self.bail(f"{right} == 0", node)
@@ -355,8 +356,8 @@ class Arithmetic(Writer):
     def priced(self, name: str, types: dict[str, str], data: bool) -> None:
         """Count the cycles of an operation if it works on `data`.
 
-        `name` is numpy's name of the operation. `types` has the possible types of the result as
-        keys. The first numpy type among them decides the price.
+        `name` is numpy's name of the operation. The keys of `types` are the possible types of the
+        result. The first numpy type among them determines the price.
         """
         if data:
             self.spend(name, dtype_of(_strong(types)).name)
@@ -370,7 +371,7 @@ class Arithmetic(Writer):
                 with np.errstate(all="raise"):
                     return self.constant(fn(left.const, right.const))
             except (ArithmeticError, ValueError, TypeError, Refused):
-                pass  # The error is raised at run time, if the operation is reached.
+                pass  # If the operation is reached at run time, it raises the error.
         slots, tag = self.dispatch(
             [left, right],
             self.arith(
@@ -481,14 +482,15 @@ class Arithmetic(Writer):
 
 
 def _strong(types: dict[str, str]) -> str:
-    """Return the first of the types that is numpy's, or the first type if all are Python's."""
+    """Return the first of the types that is a numpy type; if none is, return the first type."""
     return next((type_code for type_code in types if type_code not in WEAK), next(iter(types)))
 
 
 def _of_product(node: ast.AST, left: Num, right: Num, types: dict[str, str]) -> bool:
     """Return whether an operand is itself a product, as in `a * b + c`.
 
-    The product has no other use, so a fused instruction can compute it together with this operator.
+    Such a product is used only here, so a fused instruction can compute it together with this
+    operator.
     """
     operand_nodes = (
         (node.left, node.right)
@@ -512,10 +514,9 @@ def _by_power(op: str, a: str, b: str) -> str:
 
 
 def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
-    """Return (loop counter, constant) of which the result of `+` or `-` is the sum, or None.
+    """Return (loop counter, constant) if the result of `+` or `-` is the sum of both, or None.
 
-    `sign` is the operator, and `a` and `b` are its operands. The result is None if it is not such a
-    sum.
+    `sign` is the operator, and `a` and `b` are its operands.
     """
     if a.affine is not None and b.const is not None and sign in "+-":
         return a.affine[0], a.affine[1] + (b.const if sign == "+" else -b.const)
@@ -529,8 +530,8 @@ def _bound(
 ) -> int | None:
     """Return the largest magnitude of an operator's integer result, or None if it is unknown.
 
-    `left_bound` and `right_bound` are the largest magnitudes of the operands, or None. `types` has
-    the possible types of the result as keys.
+    `left_bound` and `right_bound` are the largest magnitudes of the operands, or None. The keys of
+    `types` are the possible types of the result.
     """
     type_bound = reach(types)
     if "wi" not in types:

@@ -1,4 +1,4 @@
-"""numpy's functions of complete arrays and of matrices in a scalar loop."""
+"""Calls of numpy's functions of matrices and whole arrays, in a scalar loop."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ArrayFunctions(Arrays):
             return
         size = f"max({', '.join(sizes)})" if len(sizes) > 1 else sizes[0]
         largest_argument = Vec(("1",), type_code, lambda keyword: "", "", size=size)
-        # A function that is elementwise or an ufunc has its own price.
+        # An elementwise function and a ufunc have their own prices.
         has_price = function in ELEMENTWISE or isinstance(function, np.ufunc)
         self.spend_on_all(
             "vec", largest_argument, function.__name__ if has_price else "each", type_code
@@ -142,15 +142,16 @@ class ArrayFunctions(Arrays):
         if not dims:
             element = self.named(self.convert(f"{out}[0]", "f8", type_code, node))
             return Num({type_code: element}, name, data=True)
-        # The first result is NaN if numpy raises an error, or if an argument contains a NaN.
+        # The first number of the result is NaN if numpy would raise an error, or if an argument
+        # contains a NaN.
         self.bail(f"{out}[0] != {out}[0]", node)
         return self._result_array(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), type_code, node)
 
     def _factors(self, a: Vec, type_code: str, node: ast.AST) -> Factors:
         """Return Q and R of np.linalg.qr.
 
-        numpy's first loop leaves R in the upper triangle of the matrix. Below it are the vectors
-        from which the second loop computes Q.
+        numpy's first loop leaves R in the upper triangle of the matrix. In the lower triangle, it
+        leaves the vectors from which numpy's second loop computes Q.
         """
         (num_rows, num_columns) = a.dims
         q_name = self.new("a")
@@ -207,7 +208,7 @@ class ArrayFunctions(Arrays):
         )
 
     def _noting_call(self, function: Function) -> str:
-        """Return the beginning of a Python call that calls `function` and checks its matrix.
+        """Return the beginning of a Python call that calls a function and checks its matrix.
 
         The call is `call_noting(function, line, …)`. The caller adds the arguments and the closing
         bracket.
@@ -217,9 +218,11 @@ class ArrayFunctions(Arrays):
     def _bail_if_unsuitable(
         self, function: Function, buf: str, num_rows: str, num_columns: str, node: ast.AST
     ) -> None:
-        """Write numba code that stops if a matrix has a NaN, or is not symmetric for cholesky.
+        """Write numba code that stops at an unsuitable matrix.
 
-        The Python code then runs the vertex, because only it can record why a matrix is unsuitable.
+        A matrix with a NaN is unsuitable, and so is a matrix that is not symmetric for cholesky.
+        The Python code then runs the vertex, because only the Python code can record why a matrix
+        is unsuitable.
         """
         index = self.new("i")
         fault = "{0}[{1}] != {0}[{1}]"

@@ -40,8 +40,9 @@ from ipu_teach.compile.scalar.writer import (
 )
 from ipu_teach.compile.trace import REDUCTIONS
 
-# For each of numpy's reductions, as numba code: its initial value, and the new result from the
-# result so far and one number. A reduction without an initial value starts with the first number.
+# Maps each of numpy's reductions to numba code: its initial value, and the new result, computed
+# from the result so far and one number. A reduction without an initial value starts with the first
+# number.
 REDUCED = {
     "add": ("np.int64(0)", "{} + np.int64({})"),
     "multiply": ("np.int64(1)", "{} * np.int64({})"),
@@ -58,8 +59,8 @@ class Arrays(Regions):
     def as_vec(self, a: Value, node: ast.AST, load: str = "") -> Vec:
         """Return a value as an operand for whole arrays, and count the cycles of its load.
 
-        `load` is the name under which the load is priced. By default, this is `AGAIN` if the
-        current loop over vectors has already loaded the array.
+        `load` is the name of the load in the list of prices. If `load` is "" and the current loop
+        over vectors has already loaded the array, the name is `AGAIN`.
         """
         if isinstance(a, Vec):
             return a
@@ -100,7 +101,7 @@ class Arrays(Regions):
 
     @staticmethod
     def _spans(a: Arr) -> Vec:
-        """Return a `Vec` that has only the shape and the type of an array, but no element code."""
+        """Return a `Vec` that has the shape and type of an array, but no code for its elements."""
         size = f"len({a.py})" if len(a.dims) == 1 else f"{a.py}.size"
         return Vec(
             tuple(n for n, _ in a.dims),
@@ -122,8 +123,8 @@ class Arrays(Regions):
     def vector(self, kind: type, left: Value, right: Value, node: ast.AST) -> Vec:
         """Return the result of an operator on whole arrays.
 
-        The elements are computed only where the result is stored. Except for powers, IEEE fixes the
-        bits of each element.
+        The elements are not computed here, but where the result is stored. The IEEE standard fixes
+        the bits of each element, except for powers.
         """
         sign, fn, name = BINARY[kind]
         left, right = (
@@ -165,7 +166,7 @@ class Arrays(Regions):
 
         `make` writes the numba code for one element, or is None if the numba code cannot compute
         the function. `text_format` is the Python code of the call, with {} for each argument.
-        `name` is the name under which the operation is priced.
+        `name` is the name of the operation in the list of prices.
         """
         operands = [self.as_vec(argument, node) for argument in args]
         longest = max(operands, key=lambda operand: len(operand.dims))
@@ -205,7 +206,10 @@ class Arrays(Regions):
         )
 
     def _fits(self, v: Vec, to: Vec, node: ast.AST) -> None:
-        """Write a check that two arrays have the same shape. Only the Python code broadcasts."""
+        """Write a check that two arrays have the same shape.
+
+        If the shapes differ, the numba code stops, because only the Python code broadcasts.
+        """
         if v.dims and len(v.dims) < len(to.dims):
             self.require_python(node)
         for n, m in zip(v.dims, to.dims, strict=False):
@@ -215,7 +219,7 @@ class Arrays(Regions):
     def _as_one_type(
         self, a: Value, other: Value, fn: Function, is_right_operand: bool, node: ast.AST
     ) -> Value:
-        """Return a number of several possible types, converted to the type of the result of `fn`.
+        """Return number `a`, converted to the result type of `fn` if it has several types.
 
         `other` is the other operand of `fn`. If `a` has one type, or `other` is not an array, `a`
         is returned unchanged.
@@ -297,7 +301,7 @@ class Arrays(Regions):
             self.bail(f"{vec.n} == 0", node)
         is_float_loop = vec.type in FLOATS and result_type == vec.type
         is_half = vec.type == "f2"
-        # Elements of a local array of halves are stored as singles.
+        # In a local array, halves are stored in single precision.
         is_local_half = is_half and is_float_loop and (isinstance(value, Vec) or value.local)
         if len(vec.dims) > 1 or self.multi or is_local_half or "u8" in (result_type, vec.type):
             self.require_python(node)
@@ -381,12 +385,12 @@ class Arrays(Regions):
     def _spend_on_product(self, operands: Sequence[tuple[Vec, Value]], result: Vec) -> None:
         """Count the cycles of a product of two operands.
 
-        Each of `operands` is (the operand as a `Vec`, the value of which the `Vec` was built).
+        Each of `operands` is (the operand as a `Vec`, the value from which the `Vec` was built).
         """
         left_vec = operands[0][0]
         dims = result.dims
         for vec, field in operands:
-            # For each number of the result, the vertex reads a vector field again.
+            # A vector field is read again for each number of the result.
             if dims and len(vec.dims) == 1 and isinstance(field, Arr) and not field.local:
                 self.spend_on_all(
                     "loads",
@@ -420,7 +424,7 @@ class Arrays(Regions):
     ) -> None:
         """Write numba code that calls numpy's product loop for two arrays.
 
-        The result is the new array `name`. `left` and `right` are each (the operand as a `Vec`, its
+        The result is the new array `name`. `left` and `right` are the operands, each as (`Vec`,
         array).
         """
         (left_vec, left_array) = left
@@ -455,9 +459,9 @@ class Arrays(Regions):
         )
 
     def end_loop(self, result: Vec | None = None) -> None:
-        """Count the cycles that it takes to start the loop over vectors that ends here.
+        """Count the cycles to start the loop over vectors whose end is reached here.
 
-        With `result`, the loop is started once for each element of `result`.
+        With `result`, these cycles count once for each element of `result`.
         """
         if result is None:
             self.spend(LOOP)

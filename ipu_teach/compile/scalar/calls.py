@@ -1,4 +1,4 @@
-"""Calls of functions of numbers, of new arrays, and of the learner's own functions."""
+"""Calls of functions: of numbers, of functions that create arrays, and of the learner's own."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ BY_NUMPY = (
     | ELEMENTWISE
     | {*DENSE, np.arange, np.linspace, np.power, np.arctan2, np.hypot, np.astype}
 )
-MOST_CALLS = 8  # Calls of the learner's functions may be nested this deeply.
+MOST_CALLS = 8  # The maximum nesting of calls of the learner's functions.
 
 
 class Calls(Functions):
-    """The results of calls.
+    """Translates calls to their results.
 
     A call of the learner's own function is replaced by the function's body.
     """
@@ -118,7 +118,7 @@ class Calls(Functions):
     def _builtin_call(
         self, function: Function, node: ast.Call, named: dict[str, ast.expr]
     ) -> Num | None:
-        """Return the result of len(), max() or min(), or of float() of a literal.
+        """Return the result of len(), max() or min(), or of float() called with a literal.
 
         The result is None for any other function.
         """
@@ -202,7 +202,7 @@ class Calls(Functions):
     def _better(self, function: Function, best: Num, item: Num, node: ast.AST) -> Num:
         """Return the larger of two numbers if `function` is max, and the smaller if it is min.
 
-        As in Python, the result is `best` if the two are equal.
+        As in Python, the result is `best` if both numbers are equal.
         """
         is_better = self.binary(ast.Gt if function is max else ast.Lt, item, best, node)
         var = "." + self.new("l")
@@ -285,7 +285,7 @@ class Calls(Functions):
         return str(type_code)
 
     def _array_of(self, numbers: ast.List | ast.Tuple, kind: ast.expr | None, node: ast.AST) -> Arr:
-        """Return np.array([a, b, c]) of computed numbers, or np.array of several lists of them."""
+        """Return the result of np.array() for computed numbers, or for lists of such numbers."""
         rows = [row.elts for row in numbers.elts if isinstance(row, (ast.List, ast.Tuple))]
         self.refuse_if(
             rows
@@ -320,9 +320,10 @@ class Calls(Functions):
         return replace(array, dims=tuple(dims))
 
     def store_all(self, array: Arr, values: list[Num], py: str, node: ast.AST) -> None:
-        """Store numbers in an array: one by one in the numba code, at once in the Python code.
+        """Store numbers in an array.
 
-        `py` is the Python expression that creates the array with these numbers.
+        The numba code stores them one by one. In the Python code, `py` is the expression that
+        creates the array with all its numbers.
         """
         with self.compiled_alone():
             for k, value in enumerate(values):
@@ -390,7 +391,7 @@ class Calls(Functions):
         return self.constant(None) if result is None else result
 
     def _takes_self(self, node: ast.Call) -> bool:
-        """Return whether a call is that of a method of the vertex, such as self.method()."""
+        """Return whether a call calls a method of the vertex, such as self.method()."""
         function = node.func
         if not (
             isinstance(function, ast.Attribute)
@@ -401,11 +402,11 @@ class Calls(Functions):
         return not isinstance(inspect.getattr_static(self.codelet, function.attr), staticmethod)
 
     def _arguments(self, f: FunctionType | Inner, node: ast.Call) -> dict[str, Value]:
-        """Return the values of the arguments in a call of `f`, by parameter name.
+        """Return the values of the arguments in a call of `f`, keyed by parameter name.
 
         Missing arguments have their default values.
         """
-        try:  # The defaults of a function inside compute() must be literals.
+        try:  # The default values of a function that is defined inside compute() must be literals.
             function = (
                 eval(f"lambda {ast.unparse(f.tree.args)}: 0", {}) if isinstance(f, Inner) else f
             )
@@ -433,7 +434,7 @@ class Calls(Functions):
 
 
 def stored_names(tree: ast.AST) -> set[str]:
-    """Return the names that a piece of source assigns."""
+    """Return the names that a syntax tree assigns."""
     return {
         n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     }
@@ -449,7 +450,7 @@ def tree_of(function: FunctionType) -> ast.FunctionDef:
         tree = ast.parse(
             "\n" * (function.__code__.co_firstlineno - 1) + dedent(inspect.getsource(function))
         ).body[0]
-    # The function was typed at a prompt, or created by exec.
+    # The function may have been typed at a prompt, or created by exec.
     except (OSError, TypeError, SyntaxError):
         raise Refused(
             f"{function.__qualname__}, whose source code is not available,",
@@ -464,7 +465,7 @@ def tree_of(function: FunctionType) -> ast.FunctionDef:
 
 
 def scope_of(function: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Scope:
-    """Return the scope of a function, with its local and its outer names.
+    """Return the scope of a function, with its local names and the names from outside.
 
     `me` is the function's parameter for the vertex, such as "self", or "". The generated names of
     the function's variables begin with `prefix`.
@@ -479,7 +480,7 @@ def scope_of(function: FunctionType, me: str, codelet: type[Vertex], prefix: str
 
 
 def outside(function: FunctionType) -> dict[str, object]:
-    """Return the current values of the outer names of a function: builtins, globals, closure."""
+    """Return the values that a function's outer names have now: builtins, globals and closure."""
     names = {**vars(builtins), **function.__globals__}
     for name in function.__code__.co_freevars:
         names.pop(name, None)

@@ -59,7 +59,8 @@ class Comprehensions(Loops):
     def generated(self, text: str, names: dict[str, ast.expr], node: ast.AST) -> ast.Module:
         """Return the statements in `text`, with each name in `names` replaced by its expression.
 
-        The variables that the statements assign become local variables of the translated function.
+        The variables that these statements assign become local variables of the function that is
+        being translated.
         """
         substitution = Substitution(names)
         module = ast.Module(
@@ -147,8 +148,8 @@ for T in I:
     else:
         A = M(A, E)
 """
-# Python's reductions, written as loops. `_renamed_parts` explains most of the letters; M is the
-# function, S and D are the arguments `start` and `default`, and G is the key.
+# Python's reductions, written as loops. In these loops, M is the function, S and D are the
+# arguments `start` and `default`, and G is the key. `_renamed_parts` explains the other letters.
 _LOOPS = {
     sum: "A = S\nfor T in I:\n    A = A + E",
     any: "A = False\nfor T in I:\n    if E:\n        A = True\n        break",
@@ -176,10 +177,10 @@ def _renamed_parts(
 ) -> tuple[dict[str, ast.expr], list[ast.expr]]:
     """Return (names, conditions) of a comprehension or generator.
 
-    `names` maps the letters in a text such as "for T in I: A = A + E" to expressions: T to the
-    loop's variables, E to its element, I to its iterable, and each of `letters` to a new variable.
-    The names of all these variables begin with `prefix`. `conditions` are the expressions after
-    `if`.
+    `names` maps the letters in a string such as "for T in I: A = A + E" to expressions: T to the
+    variables of the comprehension, E to its element, I to its iterable, and each of `letters` to a
+    new variable. The names of all these variables begin with `prefix`. `conditions` are the
+    expressions after `if`.
     """
     (clause,) = generator.generators
     rename = Substitution(

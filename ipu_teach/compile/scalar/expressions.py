@@ -1,4 +1,4 @@
-"""Expressions: the value of each, and the code to compute it."""
+"""Translate expressions: each becomes a value, and the code that computes this value."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Item = TypeVar("Item")
 
 
 class Lists(Calls):
-    """New lists of numbers, which the numba code stores as arrays."""
+    """Creates lists of numbers, which the numba code stores as arrays."""
 
     def list_of(self, values: list[Num], node: ast.AST, shape: tuple[int, ...] = ()) -> Arr:
         """Write the code of a new list of these numbers, and return the list as an `Arr`.
@@ -82,8 +82,8 @@ class Lists(Calls):
         """Write the code of a new list, and return the list as an `Arr`.
 
         `sizes` contains the length of the list, followed by the lengths of the lists inside it,
-        outermost first. `py` is the Python expression of the list, and `fill` is the value of all
-        its numbers, if there is one.
+        outermost first. `py` is the Python expression of the list. `fill` is the common value of
+        all its numbers, if they have one.
         """
         list_place = place_of(node)
         name = self.new("a")
@@ -121,7 +121,7 @@ class Lists(Calls):
 
 
 class Expressions(Lists):
-    """One method for each kind of expression, such as `v_BinOp`."""
+    """Translates expressions, with one method for each kind of expression, such as `v_BinOp`."""
 
     def value(self, node: ast.expr) -> Any:
         """Return the value of an expression."""
@@ -130,22 +130,22 @@ class Expressions(Lists):
             self.refuse(node, *in_words(node))
         try:
             return method(node)
-        # No error is raised yet: if the vertex never reaches the expression, the plain vertex loop
-        # raises none.
+        # No error is raised yet, because the plain vertex loop raises none if the vertex never
+        # reaches the expression.
         except (TypeError, ValueError, ArithmeticError, LookupError) as error:
             self.refuse(node, f"`{ast.unparse(node)}`, which ends with {type(error).__name__},")
 
     def num(self, node: ast.expr) -> Num:
         """Return the value of an expression that must be a number.
 
-        :raises Refused: if it is anything else.
+        :raises Refused: if the value is not a number.
         """
         return self.single(self.value(node), node)
 
     def single(self, value: Value, node: ast.expr) -> Num:
         """Return `value` if it is a number.
 
-        :raises Refused: if it is anything else.
+        :raises Refused: if `value` is not a number.
         """
         if not isinstance(value, Num):
             instead = "an element of it" if isinstance(value, Arr) else ""
@@ -249,7 +249,7 @@ class Expressions(Lists):
         return isinstance(node, ast.Name) and node.id == self.scope.me
 
     def _vertex_attribute(self, node: ast.Attribute) -> Value:
-        """Return the value of self.name: a field, or an attribute of the class."""
+        """Return the value of self.name, which is a field or an attribute of the class."""
         if node.attr == "num_workers" and self.multi:
             return Num({"wi": "workers"}, "workers", bound=64)
         declared = self.codelet.fields.get(node.attr)
@@ -283,7 +283,7 @@ class Expressions(Lists):
         return self.view(owner, node.slice, node) if keys is None else self.load(owner, keys, node)
 
     def array(self, node: ast.expr) -> Any:
-        """Return the value of an expression, as a table if it is a sequence of constants."""
+        """Return the value of an expression; a sequence of constants is returned as a table."""
         value = (
             StaticValue(ast.literal_eval(node))
             if isinstance(node, ast.Tuple) and is_constant(node)
@@ -303,7 +303,7 @@ class Expressions(Lists):
         return self._operator(type(node.op), node.left, node.right, node)
 
     def _operator(self, kind: type, left: ast.expr, right: ast.expr, node: ast.AST) -> Value:
-        """Return the value of an operator between two expressions: numbers or whole arrays.
+        """Return the value of an operator between two expressions (numbers or whole arrays).
 
         `kind` is the class of the operator in `ast`.
         """
@@ -380,7 +380,7 @@ class Expressions(Lists):
     def _is_in(self, node: ast.Compare) -> Num:
         """Return the value of `a in (1, 2, 3)` as a `Num`.
 
-        The items are compared one by one until one is equal.
+        The items are compared one by one, until an item is equal to `a`.
         """
         (constants_node,) = node.comparators
         is_positive = isinstance(node.ops[0], ast.In)
@@ -410,12 +410,13 @@ class Expressions(Lists):
     def _logic(self, operands: list[Callable[[], Num]], is_and: bool, node: ast.AST) -> Num:
         """Return the value of `and` or `or` between `operands` as a `Num`.
 
-        An operand is evaluated only if the earlier ones do not decide.
+        An operand is evaluated only if the earlier operands do not determine the result.
         """
         variable = "." + self.new("l")
         value = operands[0]()
         self.assign(variable, value, node)
-        # For each operand whose value may end the evaluation: the costs up to this operand.
+        # For each operand at which the evaluation may end: the costs up to and including this
+        # operand.
         skipped: list[Counter[Price]] = []
         depends_on_data = False
         for operand in operands[1:]:
@@ -496,5 +497,5 @@ def is_constant(node: ast.List | ast.Tuple) -> bool:
 
 
 def place_of(node: ast.AST) -> str:
-    """Return the place in the source that creates a list, as line, column and source code."""
+    """Return the place in the source where a list is created, as "line:column:source code"."""
     return f"{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}:{ast.unparse(node)}"

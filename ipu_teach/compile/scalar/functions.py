@@ -1,8 +1,8 @@
-"""Functions of single numbers, Python's and numpy's. The numba code gives the same bits.
+"""Python's and numpy's functions of single numbers, with the same bits in the numba code.
 
-* A function whose result IEEE fixes is written as an expression.
+* A function whose result the IEEE standard fixes is written as an expression.
 * For other numpy functions, numpy's own loop is called, as numpy calls it for one number.
-* For the functions of `math` in `MATH`, numba's own function has the same bits.
+* For the functions of `math` in `MATH`, numba's own function is called, which gives the same bits.
 * For other functions of `math`, the function itself is called, as a C function of doubles.
 """
 
@@ -34,8 +34,8 @@ from ipu_teach.compile.scalar.values import INSTEAD, Arr, Constant, Num, Value, 
 from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ROUNDED
 
-# IEEE fixes the result of these functions to the bit. The values are the functions' names in the
-# numba code.
+# The IEEE standard fixes every bit of the results of these functions. The values are the functions'
+# names in the numba code.
 EXACT: dict[Function, str] = {
     abs: "abs",
     np.sqrt: "np.sqrt",
@@ -50,7 +50,7 @@ EXACT: dict[Function, str] = {
     np.positive: "",
     np.square: "square",
 }
-# For each test of a number: the numba expression for floats, and the one for integers.
+# Maps each function that tests a number to its numba expressions for floats and for integers.
 TESTS: dict[Function, tuple[str, str]] = {
     np.isnan: ("({0} != {0})", "False"),
     np.isinf: ("(abs({0}) == np.inf)", "False"),
@@ -66,8 +66,8 @@ LOGICAL: dict[Function, str] = {
     np.logical_xor: "({} != {})",
     np.logical_not: "(not {})",
 }
-# These functions return the larger or the smaller of two numbers. The last two ignore NaN; for
-# floats, numpy's loop computes them.
+# These functions return the larger or the smaller of two numbers. The last two functions ignore
+# NaN; for floats, numpy's loop computes their results.
 EXTREMES: dict[Function, str] = {
     np.maximum: "np_max",
     np.minimum: "np_min",
@@ -75,7 +75,7 @@ EXTREMES: dict[Function, str] = {
     np.fmin: "np_min",
 }
 BY_OPERATOR = {getattr(np, name): sign for sign, _, name in BINARY.values() if sign != "**"}
-# For these functions, numpy's own loop is called, because its results differ from those of other
+# The numba code calls numpy's own loop for these functions, because their results differ between
 # libraries.
 BY_LOOP = frozenset(
     (
@@ -114,7 +114,7 @@ BY_LOOP = frozenset(
         np.heaviside,
     )
 )
-# numba has a function with the same bits for these functions of `math`.
+# For these functions of `math`, numba has a function that gives the same bits.
 MATH = frozenset(
     (
         math.sqrt,
@@ -147,9 +147,10 @@ DOMAIN = {
 }
 _NO_POLE = "({0} > 0.0 or {0} != np.floor({0}))"
 _DIVIDES = "abs({0}) < np.inf and {1} != 0.0"
-# The numba code calls these functions of `math` directly. The values are conditions. If a condition
-# is false, the function might raise an error, so the numba code stops. Some functions accept more
-# arguments in Python. Functions that are new in Python 3.11 are added if they exist.
+# The numba code calls these functions of `math` directly. Each value is a condition on the
+# arguments: if it is false, the function might raise an error, so the numba code stops. Some
+# functions accept more arguments in Python than here. Functions that are new in Python 3.11 are
+# added if they exist.
 CALLED: dict[Function, str] = {
     math.erf: "",
     math.erfc: "",
@@ -174,10 +175,10 @@ CALLED |= {
     for name, condition in (("exp2", "abs({0}) < 1000.0"), ("cbrt", ""))
     if hasattr(math, name)
 }
-MOST_ARGUMENTS = 3  # A function in CALLED has at most this number of arguments.
-# These functions return integers. The values are numpy's names for them.
+MOST_ARGUMENTS = 3  # The maximum number of arguments of a function in CALLED.
+# Functions that return integers, with the numpy functions that compute the same numbers.
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", math.trunc: "np.trunc", round: "np.rint"}
-# For each of Python's functions: the numpy function whose cost the model uses.
+# Maps Python's functions to the numpy functions whose cost the model uses for them.
 NUMPYS = {
     "acos": "arccos",
     "acosh": "arccosh",
@@ -194,12 +195,13 @@ NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
 
 
 class Functions(ArrayFunctions):
-    """The part of the translator that translates calls of functions of single numbers."""
+    """Translates calls of functions of single numbers."""
 
     def is_compiled(self, function: Function, args: list[Value]) -> bool:
-        """Return whether a call has single numbers as arguments, as many as the function takes.
+        """Return whether a call can be translated as a function of numbers.
 
-        Such a call is translated as a function of numbers.
+        This is so if its arguments are single numbers, and the function takes this number of
+        arguments.
         """
         count = {np.round: 1, np.where: 3, np.clip: 3}.get(function, getattr(function, "nin", 0))
         return len(args) == count and all(isinstance(a, Num) for a in args)
@@ -241,7 +243,7 @@ class Functions(ArrayFunctions):
         slots, tag = self.dispatch(nums, make)
         depends_on_data = any(argument.data for argument in nums)
         bound = nums[0].bound if function in (abs, int) else None
-        # The bounds of a float argument are not known.
+        # The largest magnitude of a float argument is not known.
         if function is int and FLOATS & nums[0].alts.keys():
             bound = None
         if is_ufunc:
@@ -369,7 +371,7 @@ class Functions(ArrayFunctions):
         return r, TESTS[function][0].format(x)
 
     def _bail_if_nan(self, x: str, node: ast.AST) -> None:
-        """Stop the numba code at a NaN, because its sign depends on the code that computed it."""
+        """Write numba code that stops at a NaN, whose sign depends on the code that computed it."""
         self.bail(f"{x} != {x}", node)
 
     def _with_sign(
@@ -398,7 +400,7 @@ class Functions(ArrayFunctions):
 
         `a` and `b` are the expressions of two numbers of type `r`.
         """
-        if r in FLOATS:  # Processors differ in the choice between 0 and -0.
+        if r in FLOATS:  # Processors differ in whether they return 0 or -0.
             self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
         return f"{name}({a}, {b})"
 
@@ -495,7 +497,7 @@ class Functions(ArrayFunctions):
 
 
 def chosen_number(condition: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:
-    """Return np.where of three numbers, as a number instead of an array."""
+    """Return the result of np.where for three numbers, as a number instead of an array."""
     return np.where(condition, a, b)[()]
 
 

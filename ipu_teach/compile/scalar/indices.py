@@ -21,10 +21,11 @@ class Indices(VariableWalk):
         return self.constant(int(n)) if isinstance(n, Known) else Num({"wi": n}, py, bound=LENGTH)
 
     def keys(self, owner: Arr, node: ast.expr) -> list[Num] | None:
-        """Return the index of a single element, as one number for each axis.
+        """Return the index of a single element as numbers, one for each axis.
 
-        Return None if the index selects a row, a slice, or a vector of a list. Any other index
-        raises `Refused`.
+        Return None if the index selects a row, a slice, or a vector of a list.
+
+        :raises Refused: if it is any other index.
         """
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
         if (
@@ -36,7 +37,7 @@ class Indices(VariableWalk):
         return self.nums(list(parts))
 
     def place(self, array: Arr, keys: list[Num], node: ast.AST) -> str:
-        """Return the numba expression of an element's offset, and write its range checks."""
+        """Return the numba expression of an element's offset, after writing its range checks."""
         at = array.off
         for key, (n, s) in zip(keys, array.dims, strict=True):
             k = self._index(key, n, node)
@@ -44,9 +45,10 @@ class Indices(VariableWalk):
         return at
 
     def _index(self, key: Num, axis_length: str, node: ast.AST) -> str:
-        """Return the numba expression of an index, counted from the front and range-checked.
+        """Return the numba expression of an index that counts from the front and is in range.
 
-        `axis_length` is the numba expression of the length of the axis.
+        Code that checks the range is written. `axis_length` is the numba expression of the length
+        of the axis.
         """
         key = self.not_none(key)
         self.refuse_if(
@@ -70,12 +72,12 @@ class Indices(VariableWalk):
         return index_name
 
     def _checked_ahead(self, counter: str, extra: int, axis_length: str, node: ast.AST) -> bool:
-        """Return whether an index needs no check in the iterations of a loop.
+        """Return whether an index in a loop needs no range check in each iteration.
 
-        The index is `counter` + `extra`, on an axis of length `axis_length`. It needs no check if
-        the range of the loop is within the axis, or if one check before the loop suffices. The
-        latter is done only outside branches, so that the check rarely concerns an element that the
-        vertex does not access. A compiler can vectorise a loop without checks.
+        The index is `counter` + `extra`, on an axis of length `axis_length`. It needs no check in
+        the iterations if the range of the loop is within the axis, or if this function can write
+        one check before the loop. It writes such a check only outside branches, because the vertex
+        might never access the element in a branch. A compiler can vectorise a loop without checks.
         """
         range_start, range_end = self.ranges.get(counter, ("", ""))
         check = f"if {range_end} > {range_start} and {range_end} + {extra} > {axis_length}:"

@@ -1,4 +1,4 @@
-"""The types of numbers in a translation: three of Python's, twelve of numpy's, and None's type."""
+"""The types of numbers in a translation: three Python types, twelve numpy types, and None."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ SAMPLES: dict[str, Any] = {
     "f8": np.float64(1),
     "no": None,
 }
-# The code of a type is an integer. If a variable has several possible types, another variable (its
-# tag) contains the code of the current type.
+# Maps each type to its code, an integer. If a variable has several possible types, another variable
+# (its tag) contains the code of the present type.
 CODES = {t: k for k, t in enumerate(SAMPLES)}
 INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
 FLOATS = frozenset(("wf", "f2", "f4", "f8"))
 BOOLS = frozenset(("b1", "wb"))
 WEAK = frozenset(("wb", "wi", "wf"))
-# For each type: its slot, which is a letter for the type of its variables in the numba code. All
+# Maps each type to its slot, a letter that stands for the type of variables in the numba code. All
 # integers are int64 except uint64, and halves are float32.
 SLOT = {
     **dict.fromkeys(INTS, "i"),
@@ -51,19 +51,19 @@ SLOT = {
     "wb": "b",
     "no": "b",
 }
-# For each slot, as source code: zero (`ZERO`) and the dtype (`HELD`).
+# Maps each slot to source code: for zero (`ZERO`), and for the dtype (`HELD`).
 ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}
 HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
 
 
 def kind_of(value: object) -> str:
-    """Return the code of a value's type, which is a key of `SAMPLES`.
+    """Return the letters of a value's type, which are a key of `SAMPLES`.
 
-    The code is "?" for a value that has none of these types.
+    The result is "?" for a value of any other type.
     """
     if value is None:
         return "no"
-    # numpy's numbers are tested first, because np.float64 is also a float, but not weak.
+    # Test for numpy's numbers first, because an np.float64 is also a float, but not a weak one.
     if isinstance(value, np.generic):
         return str(value.dtype.str[1:])
     return "w" + type(value).__name__[0] if type(value) in (bool, int, float) else "?"
@@ -85,7 +85,7 @@ def is_number(value: object) -> bool:
 
 
 def reach(types: Iterable[str]) -> int | None:
-    """Return an upper bound on the magnitude of integers of these types, given as type codes.
+    """Return an upper bound on the magnitude of integers of these types.
 
     Return None if one of the types has more than 32 bits, and 1 if none is a numpy integer type.
     """
@@ -94,10 +94,7 @@ def reach(types: Iterable[str]) -> int | None:
 
 
 def dtype_of(type_code: str) -> AnyDType:
-    """Return numpy's dtype for a type.
-
-    For Python's numbers, it is the dtype that represents them.
-    """
+    """Return the numpy dtype of a type; a Python type has the dtype that represents its numbers."""
     return np.dtype({"wb": "?", "wi": "i8", "wf": "f8"}.get(type_code, type_code))
 
 
@@ -107,5 +104,5 @@ def numpys(dtype: DTypeLike) -> str:
 
 
 def held_dtype(type_code: str) -> str:
-    """Return the dtype of a local array's elements in the numba code, as source code."""
+    """Return the dtype in which the numba code stores elements of a local array, as source code."""
     return HELD["f"] if type_code == "f2" else numpys(dtype_of(type_code))

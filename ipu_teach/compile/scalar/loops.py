@@ -27,20 +27,20 @@ from ipu_teach.compile.scalar.values import (
 )
 from ipu_teach.compile.scalar.variable_walk import is_same_knowledge, is_same_state
 
-# A loop is translated at most this number of times, until the types and bounds of the variables at
-# the start of an iteration no longer change.
+# The maximum number of translations of a loop. They are repeated until the types and bounds of the
+# variables at the start of an iteration no longer change.
 MOST_WALKS = 12
 
 
 class Loops(Statements):
-    """One method for each kind of loop."""
+    """Translates loops, with one method for each kind of loop."""
 
     def loop(self, head: Callable[[list[State]], bool], node: ast.For | ast.While) -> None:
         """Translate a loop until the types and bounds of its variables no longer change.
 
-        The code of the last translation remains. `head(exits)` writes the first line of the loop.
-        It also appends to `exits` the states of the variables with which this line can end the
-        loop. It returns whether the number of iterations depends on data.
+        Only the code of the last translation remains. `head(exits)` writes the first line of the
+        loop, and returns whether the number of iterations depends on data. The loop can also end at
+        this line, so `head` appends to `exits` the state of the variables in which it does.
         """
         if node.orelse:
             self.refuse(node.orelse[0], "a loop's else", "a flag that is set before the break")
@@ -56,8 +56,8 @@ class Loops(Statements):
             ),
             None,
         )
-        # The loop may have been translated before with variables of the same types and bounds. The
-        # translation then begins with the result of the earlier translation.
+        # The loop may have been translated before with variables of the same types and bounds. In
+        # this case, the translation begins with the result of the earlier one.
         if cached is not None:
             entry_state = _with_known(cached, state_before)
         was_parted = scope.parted
@@ -76,10 +76,10 @@ class Loops(Statements):
             is_settled = is_same_state(merged, entry_state)
             if is_settled and (was_dry or not lenient or self.missed == counters_before[2]):
                 break
-            # The last translation refuses a name that no iteration assigns.
+            # A name that no iteration assigns is refused only in the last translation.
             lenient = not is_settled
             del self.operations[counters_before[0] :]
-            # This keeps the generated names the same in all translations.
+            # Restore the counter of names, so that all translations generate the same names.
             _, self.count, self.missed = counters_before
             self.cost.clear()
             entry_state = merged
@@ -99,9 +99,10 @@ class Loops(Statements):
     def _walk_once(
         self, head: Callable[[list[State]], bool], node: ast.For | ast.While, state: State
     ) -> tuple[State | None, list[State]]:
-        """Translate a loop once, and return (state at its end, states in which it is left).
+        """Translate a loop once; return (state at its end, states in which the loop is left).
 
-        The state at its end is None if no iteration reaches the end.
+        The first state is that at the end of the loop's body. It is None if no iteration reaches
+        this end.
         """
         scope = self.scope
         flag = self.new("q")
@@ -128,7 +129,7 @@ class Loops(Statements):
                 self.flush()
         self.notify_watch(f"leave({self.head()})")
         scope.loops.pop()
-        if has_return:  # A return of an inlined function also leaves the enclosing loops.
+        if has_return:  # A return in an inlined function also ends the loops around the loop.
             with self.under(f"if {flag}:", f"if {flag}:"):
                 if scope.loops:
                     self.both(f"{scope.loops[-1][1]} = True")
@@ -159,7 +160,7 @@ class Loops(Statements):
         self.loop(head, node)
 
     def head(self) -> int:
-        """Return the number of the loop that is being translated."""
+        """Return the number of the loop that is being translated, among all loops."""
         return self.heads.setdefault(
             (self.spot, self.scope.prefix, self.scope.loops[-1][1]), len(self.heads)
         )
@@ -167,8 +168,8 @@ class Loops(Statements):
     def _may_stop(self, node: ast.stmt, endless: bool = True) -> None:
         """Write the checks at the start of an iteration.
 
-        The numba code of an `endless` loop checks whether it must stop. The Python code checks
-        whether the vertex has run so long that the numba code should run instead.
+        In the numba code of an `endless` loop, the vertex checks whether it must stop. In the
+        Python code, it checks whether it has run so long that the numba code should run instead.
         """
         if endless:
             self.endless = True
@@ -205,7 +206,7 @@ class Loops(Statements):
                 self.ranges.pop(counter, None)
                 if bounds and isinstance(bounds[0], Known) and bounds[2] == "1":
                     self.ranges[counter] = bounds[:2]
-                # A loop counter is control flow on the chip, and not data.
+                # On the chip, a loop counter belongs to the control flow, and is not data.
                 outer_control, self.control = self.control, 0
                 self.store(node.target, item, node)
                 self.control = outer_control
@@ -318,7 +319,7 @@ class Loops(Statements):
                 "range() of what is not a whole number",
             )
             text = self.int64_text(bound)
-            # A length keeps its name, so that an index below it is known to be in range.
+            # Keep the name of a length, so that an index below this length is known to be in range.
             bound_texts.append(text if isinstance(text, Fixed) else self.named(text))
         first_text, end_text, step_text = bound_texts
         if not isinstance(step_text, Known) or step_text == "0":
@@ -347,7 +348,7 @@ class Loops(Statements):
         )
 
     def _items(self, array: Any, node: ast.expr) -> LoopSequence:
-        """Return the sequence of an array's elements, or of its rows."""
+        """Return the sequence of an array's elements, or of its rows if it has several axes."""
         if isinstance(array, list):
             array = self.list_of([self.single(x, node) for x in array], node)
         self.refuse_if(
@@ -375,7 +376,7 @@ class Loops(Statements):
 def numbered(sequence: LoopSequence, start: str) -> LoopSequence:
     """Return a sequence whose items are those of `enumerate(sequence, start)`.
 
-    `start` is the digits of an integer.
+    `start` is a string with the digits of an integer.
     """
 
     def item(position: str) -> list[Value]:
@@ -395,10 +396,11 @@ def _returns(body: list[ast.stmt]) -> bool:
 
 
 def _with_known(at_head: State, state: State) -> State:
-    """Return the loop's cached state, with variables replaced by those of `state` where both agree.
+    """Return the cached state of a loop, with the present values of unchanged variables.
 
-    `at_head` is the cached state at the start of an iteration, from an earlier translation. Two
-    variables agree if their types, bounds and other properties are the same.
+    `at_head` is the cached state at the start of an iteration, from an earlier translation. A
+    variable is unchanged if its types, bounds and other properties in `at_head` and in `state` are
+    the same.
     """
     return {
         name: state[name]
@@ -409,7 +411,7 @@ def _with_known(at_head: State, state: State) -> State:
 
 
 def _drop_growing_bounds(state: State, entry_state: State) -> None:
-    """Replace bounds in `state` by None where they differ from the bounds before the loop."""
+    """Replace a bound in `state` by None if it is not the bound at the start of the iteration."""
     for name, knowledge in state.items():
         entry_knowledge = entry_state.get(name)
         if (

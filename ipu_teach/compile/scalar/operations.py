@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 class Operation:
-    """One item of the generated code: a line, a block, a count, or the end of compute()."""
+    """One part of the generated code: a line, a block, a count or the end of compute()."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,10 @@ class Leave(Line):
 
 @dataclass(frozen=True)
 class Block(Line):
-    """A line with a body. `counter` is the variable of a `for` in the numba code."""
+    """A line with a body, such as a `for`.
+
+    If it is a `for` in the numba code, `counter` is the loop's variable.
+    """
 
     body: list[Operation] = field(default_factory=list)
     counter: str = ""
@@ -51,7 +54,10 @@ class Block(Line):
 
 @dataclass(frozen=True)
 class Count(Operation):
-    """Adds the cycles of straight-line code. `piece` is an index into `ScalarCode.pieces`."""
+    """Adds the cycles of a piece of straight-line code.
+
+    `piece` is an index into `ScalarCode.pieces`.
+    """
 
     piece: int
 
@@ -74,8 +80,8 @@ class CountRegion(Operation):
 class Finish(Operation):
     """The end of compute().
 
-    `answer` is the truth of its return value as (numba expression, Python expression), or None if
-    it is always true.
+    `answer` says whether the return value is true, as (numba expression, Python expression). It is
+    None if the return value is always true.
     """
 
     answer: tuple[str, str] | None

@@ -36,10 +36,10 @@ from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 from ipu_teach.types import Array
 
-# For each size of an element in bytes: the integer in which the lowest bit of each byte is 1. This
-# integer marks a stored element.
+# Maps the size of an element in bytes to the integer in which the lowest bit of each byte is 1.
+# This integer is the mark of a stored element.
 MARKS = {1: 1, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
-MOST_NUMBERS = 1 << 12  # A table of constants has at most this number of elements.
+MOST_NUMBERS = 1 << 12  # The maximum number of elements in a table of constants.
 
 
 class Regions(Indices):
@@ -54,7 +54,7 @@ class Regions(Indices):
         readable = declared.kind != "output" or declared.depth > 0
         sized = VectorLayout.ONE_PTR not in declared.layouts[:1]
         rows = f"f_{name}_t" if name in self.lists else ""
-        # `free` is True for a constant of the vertex, because work on it costs nothing.
+        # `free` is True for a constant of the vertex, because operations on constants cost nothing.
         free = declared.kind == "state" and not declared.depth and name not in self.assigned
         return Arr(
             buf=f"f_{name}",
@@ -165,7 +165,7 @@ class Regions(Indices):
             f"{array.py}[{key_text}] = "
             f"{f'to_unsigned({value.py}, {array.py}.dtype)' if is_cut else value.py}",
         )
-        # Memory is written in words, so smaller stores take more instructions.
+        # Memory is written in words, so a smaller store takes more instructions.
         is_word = array.box or int(array.type[1]) >= 4
         self.spend("", *(("", 1) if is_word else (WORD, 3)))
         if array.box:
@@ -191,13 +191,13 @@ class Regions(Indices):
     def _marks(self, type_code: str) -> str:
         """Return the end of a statement that marks an element as stored, such as "= 257".
 
-        The statement begins with the element of the array of marks. `type_code` is the type of the
-        stored element.
+        The caller writes the beginning of the statement: an element of the array of marks.
+        `type_code` is the type of the stored element.
         """
         return "|= wbit" if self.multi else f"= {MARKS[int(type_code[1])]}"
 
     def _stored(self, array: Arr, x: str) -> str:
-        """Return the numba expression of the number `x`, converted to the buffer's own type.
+        """Return the numba expression of `x`, converted to the type of the numbers in the buffer.
 
         The buffer of a HALF field contains the 16 bits of each number.
         """
@@ -206,7 +206,10 @@ class Regions(Indices):
     # Methods for rows and slices
 
     def view(self, owner: Arr, index: ast.expr, node: ast.AST) -> Arr:
-        """Return the part of an array that an index with slices, or with too few axes, selects."""
+        """Return the part of an array that an index selects.
+
+        The index has a slice, or fewer numbers than the array has axes.
+        """
         index_nodes = index.elts if isinstance(index, ast.Tuple) else [index]
         if len(index_nodes) > len(owner.dims) or (
             (owner.rows or owner.box) and (len(index_nodes) > 1 or isinstance(index, ast.Slice))
@@ -243,8 +246,8 @@ class Regions(Indices):
     def offset_of(owner: Arr, off: str, first: str, step: str) -> str:
         """Return the numba expression of the offset of item number `first` along an axis.
 
-        `off` is the offset of item 0, and `step` the axis's stride. For a list of vectors, the
-        array `dims` contains the offset of each vector.
+        `off` is the offset of item 0, and `step` is the stride of the axis. For a list of vectors,
+        the array `dims` contains the offset of each vector.
         """
         if owner.rows:
             return f"{off} + dims[{owner.rows} + 2 * {first}]"
@@ -255,8 +258,8 @@ class Regions(Indices):
     ) -> Arr:
         """Return the part `owner[key]` of an array, which begins at offset `off`.
 
-        `dims` are the axes of the part. For a list of vectors, the part is vector number `first`,
-        whose length is in the numba array `dims`.
+        `dims` has the axes of the part. For a list of vectors, the part is vector number `first`,
+        whose length is in the array that the numba code calls `dims`.
         """
         if owner.rows:
             dims = ((self.named(f"dims[{owner.rows} + 2 * {first} + 1]"), "1"),)
@@ -327,8 +330,8 @@ class Regions(Indices):
     ) -> tuple[str, str, str, str]:
         """Return the slice first:last:step as (first index, number of items, step, Python code).
 
-        The first three are numba expressions. `axis_length` is the numba expression of the length
-        of the axis.
+        All except the Python code are numba expressions. `axis_length` is the numba expression of
+        the length of the axis.
         """
         nodes = (slice_node.lower, slice_node.upper, slice_node.step)
         numbers = iter(
@@ -390,8 +393,8 @@ class Regions(Indices):
     def table(self, value: Sequence[object] | Array, node: ast.AST) -> Arr:
         """Return a table of constants as an `Arr`.
 
-        `value` is a literal, or a list, tuple or array of the codelet or its module. Its numbers
-        are inserted in the generated code.
+        `value` is a literal, or a list, tuple or array that belongs to the codelet or its module.
+        The numbers of the table are written into the generated code.
         """
         numbers = value if isinstance(value, np.ndarray) else np.array(value, object)
         is_list = numbers.dtype == object

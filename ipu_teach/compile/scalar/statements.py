@@ -26,14 +26,14 @@ from ipu_teach.compile.scalar.values import (
 )
 from ipu_teach.compile.scalar.writer import Price
 
-MOST_UNROLLED = 64  # One assignment unpacks at most this number of items of a range.
+MOST_UNROLLED = 64  # The maximum number of items of a range in an assignment.
 
 
 class Statements(Expressions):
-    """One method for each kind of statement, such as `s_Assign`."""
+    """Translates statements, with one method for each kind of statement, such as `s_Assign`."""
 
     def block(self, body: list[ast.stmt]) -> None:
-        """Translate statements in order, up to a statement that cannot be reached."""
+        """Translate statements in order, but not those that cannot be reached."""
         for node in body:
             if not self.live:
                 break
@@ -142,8 +142,8 @@ class Statements(Expressions):
     def _store_target(self, target: ast.Subscript, node: ast.AST) -> tuple[Arr, list[Num] | None]:
         """Return the target of an assignment such as x[k] = value, as (array, index).
 
-        The index contains a number for each axis. If `target` is a row or a slice, the array is
-        this part of x, and the index is None.
+        The array is x, and the index contains a number for each axis. But if `target` is a row or a
+        slice, the array is this part of x, and the index is None.
         """
         array = self.value(target.value)
         self.refuse_if(not isinstance(array, Arr), node, "this assignment")
@@ -208,8 +208,9 @@ class Statements(Expressions):
     def unrolled(self, node: ast.expr) -> ast.expr:
         """Return the elements of a generator, comprehension or map() over constants as a tuple.
 
-        This is used for an assignment to several names. The elements cost the same as if they were
-        written one after another. Any other expression is returned unchanged.
+        It is used on the right side of an assignment to several names. The elements cost the same
+        as if the learner had written them one after another. Any other expression is returned
+        unchanged.
         """
         if (
             isinstance(node, ast.Call)
@@ -259,7 +260,7 @@ class Statements(Expressions):
             return None
         try:
             items = range(*(ast.literal_eval(argument) for argument in node.args))
-        # An argument of range() is not a constant, or is not an integer.
+        # An argument of range() may not be a constant, or not be an integer.
         except (TypeError, ValueError):
             return None
         return list(items) if len(items) <= MOST_UNROLLED else None
@@ -279,10 +280,10 @@ class Statements(Expressions):
         return list(value)
 
     def _changes(self, name: str) -> bool:
-        """Return whether the list called `name` may be changed by the function.
+        """Return whether the function may change the list called `name`.
 
-        It counts as unchanged if the function only indexes it, iterates over it, or passes it to
-        one of READERS.
+        The list counts as unchanged if the function only indexes it, iterates over it, or passes it
+        to one of READERS.
         """
         nodes = list(ast.walk(self.trees.get(self.scope.function, self.scope.function)))  # type: ignore[arg-type]
         written = {
@@ -315,7 +316,7 @@ class Statements(Expressions):
     def fork(self, test: ast.expr, yes: Callable[[], None], no: Callable[[], None]) -> None:
         """Write an `if` statement whose condition is the expression `test`.
 
-        `yes` and `no` translate its two branches.
+        `yes` translates the first branch, and `no` the second.
         """
         a = self.num(test)
         self.spend(data=a.data)
@@ -324,8 +325,8 @@ class Statements(Expressions):
     def branch(self, number: Num, yes: Callable[[], None], no: Callable[[], None]) -> None:
         """Write an `if` statement whose condition is the truth of `number`.
 
-        `yes` and `no` translate its two branches. If the condition is known, only one branch is
-        translated, without `if`.
+        `yes` translates the first branch, and `no` the second. If the value of the condition is
+        known, only one branch is translated, without an `if`.
         """
         self.control += number.data
         if number.const is not None:
@@ -398,7 +399,8 @@ class Statements(Expressions):
     def finish(self, answer: Num | None = None) -> None:
         """Write the end of compute().
 
-        `answer` is the return value. None counts as true, and so does a missing return statement.
+        `answer` is the return value. A return value of None, or a missing return statement, counts
+        as true.
         """
         self.flush()
         returned = None
@@ -426,9 +428,10 @@ def mark_generated(module: ast.AST, node: ast.AST) -> None:
 
 
 def _bindings(target: ast.expr, item: Any) -> dict[str, ast.expr] | None:
-    """Return the expressions that a loop's variables have for a constant item, by name.
+    """Return the expressions that replace a loop's variables for a constant item, keyed by name.
 
-    `target` is the loop's target, such as `x` or `(x, y)`. Return None if the item does not fit it.
+    `target` is the loop's target, such as `x` or `(x, y)`. Return None if the item does not fit the
+    target.
     """
     if isinstance(target, ast.Name):
         return {target.id: ast.Constant(item)} if is_number(item) else None

@@ -2,10 +2,11 @@
 
 A value has two expressions: one for the Python code and one for the numba code.
 
-Types are numpy's, with two letters ("f4", "i2", "b1"), and three of Python's, which are weak: "wb",
-"wi", "wf" (a bool, int or float takes the type of the value with which it is combined). There is no
-table of result types: the type of `a op b` is that of `op(sample, sample)`. "no" is the type of
-None, which a variable may have before its first number.
+Types are written with two letters. There are numpy's types, such as "f4", "i2" and "b1", and three
+Python types: "wb" (bool), "wi" (int) and "wf" (float). The Python types are weak: such a number
+takes the type of the numpy value with which it is combined. There is no table of result types: the
+type of `a op b` is found by computing `op(sample, sample)`. "no" is the type of None, which a
+variable may contain before its first number.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from typing import Any, TypeAlias
 
 from ipu_teach.compile.scalar.kinds import Constant as Constant
 
-LIMIT = 2**61  # The numba code represents Python's integers as int64 up to this magnitude.
-SMALL = 2**40  # A loop counter is at most this number.
-LENGTH = 2**31  # A length is at most this number.
-# A loop with fewer iterations than this need not check whether to stop.
+LIMIT = 2**61  # The largest magnitude of Python's integers, which are int64 in the numba code.
+SMALL = 2**40  # The largest loop counter.
+LENGTH = 2**31  # The largest length.
+# A loop with fewer than SHORT iterations need not check whether it must stop.
 SHORT = 2**20
 
 
@@ -40,7 +41,7 @@ class Refused(Exception):
     """Raised for a construct of Python that is not translated.
 
     `why` describes the construct. `line` is its line, or 0 if the line is not known yet. `instead`
-    is what a learner could write instead, or "".
+    describes what a learner could write instead, or is "".
     """
 
     def __init__(self, why: str, line: int = 0, instead: str = "") -> None:
@@ -53,17 +54,17 @@ class Refused(Exception):
 class Unreached(Exception):
     """Raised when a loop's first translation reads a name that only a later statement assigns.
 
-    The first iteration of the loop therefore cannot execute the code that reads the name.
+    So the code that reads the name cannot be executed in the first iteration.
     """
 
 
 @dataclass(frozen=True)
 class Num:
-    """A number.
+    """A number, as the translation knows it.
 
     * `alts`: the numba expression of the number, for each of its possible types
     * `tag`: the numba variable that contains the code of the present type, if there are several
-      types
+      possible types
     * `py`: the Python expression of the number, for all types
     * `data`: whether the number depends on data, so that work on it costs cycles
     * `const`: the value, or None if the translation does not know it
@@ -89,7 +90,7 @@ class Num:
 
 @dataclass(frozen=True)
 class Arr:
-    """A field's region, a row or slice of it, a local array or list, or a table of constants.
+    """An array: a field's region, a row or slice of it, a local array or list, or a table.
 
     * `dims`: the (length, stride) of each axis, as numba expressions
     * `off`: the offset of the first element in the buffer `buf`, as a numba expression
@@ -97,10 +98,11 @@ class Arr:
       marked
     * `rows`: for a list of vectors, the index in the numba array `dims` at which the offsets and
       lengths of the vectors begin
-    * `box`: for a list whose numbers may have several types, the place in the source that creates
-      the list. The numba code then has a buffer for each slot of these types, and a buffer of type
-      codes
-    * `free`: whether work on its numbers costs nothing, as for a table or a constant of the vertex
+    * `box`: for a list whose numbers may have several types, the place in the source where the list
+      is created. The numba code then has a buffer for each slot (see `kinds.SLOT`) of these types,
+      and a buffer of type codes
+    * `free`: whether operations on its numbers cost nothing, as for a table or a constant of the
+      vertex
     """
 
     buf: str
@@ -123,7 +125,7 @@ class ConstantTable:
     """A table of constants.
 
     * `py`: the Python expression of the table
-    * `compiled`: the numba expressions of its arrays, by the name of the array
+    * `compiled`: maps the name of each array of the table to its numba expression
     * `values`: its numbers
     """
 
@@ -136,8 +138,8 @@ class ConstantTable:
 class StaticValue:
     """A value that the translation knows and that is not a number.
 
-    It is a module, a class, a function, a text, a list or a tuple of constants, a plain array, or
-    the pair (function, array) of an array's method.
+    It is a module, a class, a function, a string, a list or tuple of constants, or a plain array.
+    For a method of an array, it is the pair (function, array).
     """
 
     value: Any
@@ -151,11 +153,11 @@ class Factors(list[Arr]):
 class Vec:
     """An expression over whole fields or arrays.
 
-    `item(k)` writes the numba code that computes element k, and returns the expression of the
+    `item(k)` writes the numba code that computes element k, and returns the numba expression of the
     element. `dims` contains the numba expression of the length of each axis; it is empty for a
     number. `size` is the Python expression of the number of elements. `product` is True if the
-    expression is a product of two others, of type HALF or FLOAT, and `scaled` if one of these two
-    is a number.
+    expression is a product of two operands, of type HALF or FLOAT. `scaled` is True if, in
+    addition, one of the operands is a number.
     """
 
     dims: tuple[str, ...]
@@ -179,9 +181,9 @@ class LoopSequence:
 
     `count` is the number of items, and `item(k)` returns item k. `py` is the Python expression of
     the sequence, and `size` is the Python expression of the number of items. `data` is True if the
-    number of items depends on data. `counted` is True if the Python code, too, loops with a counter
-    and gets the items by index. `bounds` is (first, end, step) of a plain range. `short` is True if
-    there are few iterations.
+    number of items depends on data. `counted` is True if the loop has a counter and gets the items
+    by index not only in the numba code, but also in the Python code. `bounds` is (first, end, step)
+    of a plain range. `short` is True if there are few iterations.
     """
 
     count: str
@@ -199,7 +201,7 @@ State = dict[str, Any]
 
 @dataclass
 class Scope:
-    """A function that is being translated: compute() itself, or a function that is inlined."""
+    """A function that is being translated: compute() itself, or an inlined function."""
 
     function: FunctionType | ast.FunctionDef
     me: str  # The function's parameter for the vertex, such as "self", or "".
@@ -208,12 +210,12 @@ class Scope:
     prefix: str  # The prefix of the generated names of the function's variables.
     file: str
     outer: Scope | None = None  # The scope of the enclosing function.
-    # For each open loop: ((states at its breaks, states at its continues), flag that a return
+    # For each open loop: ((states at its breaks, states at its continues), the flag that a return
     # sets).
     loops: list[tuple[tuple[list[State], ...], str]] = field(default_factory=list)
     returns: str = ""  # The variable for the function's return value, or "" for compute().
     exits: list[State] = field(default_factory=list)
-    # Whether the number of completed iterations of a loop depends on data.
+    # Whether the number of iterations that a loop completes depends on data.
     parted: bool = False
 
 
@@ -225,10 +227,10 @@ class Inner:
     scope: Scope = field(compare=False)
 
 
-# This is the value of an expression. A list contains the values of a tuple.
+# The value of an expression. A tuple is represented by a list of values.
 Value: TypeAlias = "Num | Arr | Vec | StaticValue | Inner | list[Value] | list[Num] | list[Arr]"
 
-# These are replacements for functions and methods that beginners use.
+# What beginners can write instead of some functions and methods.
 INSTEAD = {
     "sorted": "np.sort(…)",
     "sort": "np.sort(…)",
@@ -245,7 +247,7 @@ INSTEAD = {
 
 
 def in_words(node: ast.AST) -> tuple[str, str]:
-    """Return (description of an untranslated construct, what to write instead or "")."""
+    """Return (name of a construct that is not translated, what to write instead or "")."""
     counted = "np.zeros(n), with the keys as indices,"
     description = {
         ast.Try: ("a try", "an if before what may fail"),

@@ -1,4 +1,4 @@
-"""Assign local variables, and merge their recorded values after branches and loops."""
+"""Assign local variables, and merge what is known about them after branches and loops."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ipu_teach.compile.scalar.values import Arr, Num, Refused, State, Value, Vec
 
 
 class VariableWalk(Arithmetic):
-    """Assignments to names, and the merging of variables' recorded values after branches."""
+    """Translates assignments to names, and merges what is known about variables after branches."""
 
     def assign(self, name: str, value: Value, node: ast.AST) -> None:
-        """Write the assignment of a value to a generated variable, and record the value in `state`.
+        """Write an assignment to a generated variable, and record the variable's value in `state`.
 
-        A variable with several possible types has a numba variable for each kind of type. It also
-        has a tag, a numba variable that contains the code of the present type.
+        A variable with several possible types becomes one numba variable for each slot of these
+        types. It also has a tag, which is a numba variable that contains the code of the present
+        type.
         """
         if isinstance(value, Vec):
             value = self._materialised(value)
@@ -85,7 +86,7 @@ class VariableWalk(Arithmetic):
         )
 
     def parts(self, value: Arr) -> list[str]:
-        """Return the suffixes of an array's buffers; the name of a buffer is `buf` and a suffix."""
+        """Return the suffixes of an array's buffers, whose names are `buf` plus a suffix."""
         if not value.box:
             return [""]
         types = self.boxes[value.box]
@@ -93,7 +94,7 @@ class VariableWalk(Arithmetic):
         return [*suffixes, "_tag"] if len(types) > 1 else suffixes
 
     def _materialised(self, value: Vec, python: bool = True) -> Arr:
-        """Write the code that stores an array expression in a new local array, and return it.
+        """Write the code that stores an array expression in a new local array; return the array.
 
         If `python` is False, the array exists only in the numba code.
         """
@@ -115,11 +116,11 @@ class VariableWalk(Arithmetic):
         )
 
     def bind(self, name: str, value: Value, node: ast.AST) -> None:
-        """Assign to a name of the function that is being translated."""
+        """Write an assignment to a name of the function that is being translated."""
         self.assign(self.scope.prefix + name, value, node)
 
     def fixed(self, a: Any) -> Any:
-        """Return a copy of a value that does not change when variables are assigned later."""
+        """Return a copy of a value that later assignments to variables do not change."""
         if isinstance(a, Arr) and not a.free:
             return self._array(self.new("p"), a)
         if not isinstance(a, Num) or a.const is not None:
@@ -132,7 +133,7 @@ class VariableWalk(Arithmetic):
     def joined(self, *states: State) -> State:
         """Return the variables' values after branches that end in these states.
 
-        :raises Refused: if a name has different arrays in them.
+        :raises Refused: if a name has different arrays in these states.
         """
         result: State = {}
         for name in dict.fromkeys(variable for state in states for variable in state):
@@ -157,7 +158,7 @@ class VariableWalk(Arithmetic):
                 for knowledge in values
             ):
                 boxes = sorted({knowledge.box for knowledge in values})
-                # All lists in `boxes` now share one set of types.
+                # From now on, all lists in `boxes` share one set of types.
                 self.boxes |= dict.fromkeys(boxes, set().union(*(self.boxes[box] for box in boxes)))
                 result[name] = replace(values[0], box=boxes[0])
             else:
@@ -172,7 +173,7 @@ class VariableWalk(Arithmetic):
     def _joined_number(self, name: str, numbers: list[Num], is_missing: bool) -> Num:
         """Return the value of a variable after branches that assign these numbers to it.
 
-        `is_missing` is True if a branch does not assign it.
+        `is_missing` is True if at least one branch does not assign the variable.
         """
         alts = {
             type_code: number_text
@@ -221,7 +222,7 @@ def is_same_state(a: State, b: State) -> bool:
 
 
 def _knowledge(a: Num) -> tuple[object, ...]:
-    """Return the properties of a number that the translation of later code depends on.
+    """Return those properties of a number on which the translation of later code depends.
 
     They are (possible types, whether it depends on data, bound, whether it may be unassigned,
     affine form).

@@ -1,7 +1,8 @@
-"""Collect the operations of a translation, and what its straight-line pieces of code do.
+"""Collect the operations of a translation, and the costs that must be counted in it.
 
 The cost of an operation depends on the target, which the translation does not know. So it only
-lists the operations to price, in `pieces` and `rates`; the cost model prices them later.
+lists the operations to be priced, in `pieces` and `rates`. The cost model computes their prices
+later.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ipu_teach.compile.scalar.values import (
 )
 from ipu_teach.graph.vertex import Vertex
 
-Spot = tuple[str, int]  # A spot is (file, line) of a statement in the learner's code.
+Spot = tuple[str, int]  # The (file, line) of a statement in the learner's code.
 # An operation to price: (numpy's name of the operation, numpy's name of the dtype, its statement).
 # An empty name stands for an instruction of one cycle.
 Price = tuple[str, str, Spot]
@@ -39,7 +40,7 @@ PricedPiece = tuple[tuple[Price, int], ...]
 # An operation on whole fields or arrays to price, with the members of `Price`. If the name is
 # empty, the operation processes one vector of the data path per cycle.
 PieceRate = tuple[str, str, Spot]
-# In the price of a store of less than a word, this text replaces the dtype.
+# In the price of a store of less than a word, this string takes the place of the dtype.
 WORD = "word"
 # The following names in prices are not operations of numpy. The cost model knows their
 # instructions.
@@ -54,7 +55,7 @@ COLUMN = "a column"
 TALL = "a row more"  # The price of each row of a tall matrix beyond the number of its columns.
 WIDE = "a column more"  # The price of each column of a wide matrix beyond the number of its rows.
 
-MOST_SHOWN = 40  # A report shows at most this number of characters of a statement.
+MOST_SHOWN = 40  # The maximum length of a statement in a report, in characters.
 
 Make = Callable[[list[str], list[str]], tuple[str, str]]
 
@@ -68,8 +69,8 @@ class Writer:
     is the number of branches that were not translated because a name was not assigned yet.
     """
 
-    # The subclasses for expressions, numbers, branches, statements and reductions define these
-    # methods.
+    # These methods are defined in the subclasses for expressions, numbers, branches, statements and
+    # reductions.
     value: Callable[[ast.expr], Any]
     num: Callable[[ast.expr], Num]
     nums: Callable[[list[ast.expr]], list[Num]]
@@ -90,12 +91,12 @@ class Writer:
         # numpy's own loops that the numba code calls by address.
         self.loops: list[tuple[Function, str]] = []
         self.tables: dict[str, ConstantTable] = {}
-        # For each list or table: the types of its numbers.
+        # For each list or table: the types that its numbers may have.
         self.boxes: dict[str, set[str]] = {}
         # The attributes of the vertex that a function of its class assigns.
         self.assigned: set[str] = set()
-        # The generated variables that do not depend on data. For example, a flag says whether an
-        # iteration of a loop is the first one.
+        # The generated variables that do not depend on data, such as a flag that is True in the
+        # first iteration of a loop.
         self.known: set[str] = set()
         # The positions in the source at which the Python code calls sum().
         self.summed: set[str] = set()
@@ -106,24 +107,24 @@ class Writer:
         self.pieces: dict[PricedPiece, int] = {}
         self.rates: dict[PieceRate, int] = {}
         self.lines: dict[Spot, int] = {}
-        # The index of each loop. The key is (position in the source, prefix of the scope's
+        # Maps each loop to its index. The key is (position in the source, prefix of the scope's
         # variables, the loop's flag).
         self.heads: dict[tuple[Spot, str, str], int] = {}
         # Whether the code computes whole fields or arrays at once.
         self.vectors = False
         # The line and the text of source code that only the Python code can run, or "".
         self.uncompiled = ""
-        # The keys are (loop, whether it is in a branch that depends on data). The values are pairs
-        # (state before the loop, state at the start of every iteration). A loop that is translated
-        # again starts with these states.
+        # Maps (loop, whether it is in a branch that depends on data) to pairs (state before the
+        # loop, state at the start of every iteration). If the loop is translated again, the
+        # translation begins with these states.
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}
         self.trees: dict[Hashable, ast.FunctionDef] = {}
         self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}
-        # Values that the code uses from outside the function, by (owner, name).
+        # The values from outside the function that the code uses, keyed by (owner, name).
         self.outer_values: dict[tuple[object, str], object] = {}
-        # For the counter of each loop that counts up by one: (its first number, its end).
+        # Maps the counter of each loop that counts up by one to (first number, end).
         self.ranges: dict[str, tuple[str, str]] = {}
-        # For the counter of each loop: the index checks that are done once before the loop.
+        # Maps the counter of each loop to the index checks that are done once, before the loop.
         self.ahead: dict[str, set[str]] = {}
         self.reset()
 
@@ -140,9 +141,9 @@ class Writer:
         self.loops_over = 0
         # The regions that the current loop over vectors has loaded.
         self.loaded: set[str] = set()
-        # For each temporary array: the value of `loops_over` when it was computed.
+        # Maps each temporary array to the value of `loops_over` when the array was computed.
         self.temporaries: dict[str, int] = {}
-        # For each temporary array: its first use in a later loop.
+        # Maps each temporary array to its first use in a later loop.
         self.spilled: dict[str, ast.AST] = {}
         self.state: State = {}
         self.scopes: list[Scope] = []
@@ -183,9 +184,10 @@ class Writer:
 
     @contextmanager
     def compiled_alone(self, alone: bool = True) -> Iterator[None]:
-        """Return a context in which, if `alone`, lines are emitted only to the numba code.
+        """Return a context in which lines are emitted only to the numba code, if `alone` is True.
 
-        The caller then writes other Python code with the same effect. Otherwise lines go to both.
+        The caller then writes different Python code with the same effect. If `alone` is False,
+        lines are emitted to both.
         """
         before, self.is_compiled_only = self.is_compiled_only, alone
         try:
@@ -198,7 +200,7 @@ class Writer:
         self.emit(line, line)
 
     def notify_watch(self, call: str) -> None:
-        """Add a call of a method of `watch`, which is written only in watched Python code."""
+        """Add a call of a method of `watch`, which is executed only in a watched run."""
         self.operations.append(Line(None, None, f"watch.{call}"))
 
     def new(self, prefix: str = "t") -> str:
@@ -218,13 +220,13 @@ class Writer:
         return self.scope.file, self.line
 
     def count_statement(self, node: ast.AST) -> None:
-        """Count an execution of a statement, if it is in the learner's source."""
+        """Write code that counts an execution of a statement, if it is in the learner's source."""
         if "generated" not in vars(node):
             number = self.lines.setdefault(self.spot, len(self.lines))
             self.notify_watch(f"lines[{number}] += 1")
 
     def empty(self, name: str, count: str, type_code: str) -> None:
-        """Add to the numba code a local array of `count` elements, without values."""
+        """Add a local array of `count` elements, which have no values yet, to the numba code."""
         self.emit(f"{name} = np.empty({count}, {held_dtype(type_code)})")
 
     def refuse(self, node: ast.AST, why: str, instead: str = "") -> NoReturn:
@@ -238,7 +240,7 @@ class Writer:
     def type_of(self, function: Function, operands: Sequence[str | Constant], node: ast.AST) -> str:
         """Return the type of the result of `function`, for operands of these types or values.
 
-        :raises Refused: if the function fails for them.
+        :raises Refused: if the function raises an error for these operands.
         """
         try:
             return gives(function, *operands)
@@ -255,7 +257,7 @@ class Writer:
     def require_python(self, node: ast.AST) -> None:
         """Record that only the Python code may run, because numba would give other bits.
 
-        `node` is the construct for which this is so.
+        `node` is the construct for which numba would give other bits.
         """
         if not self.uncompiled:
             text = ast.unparse(node.func if isinstance(node, ast.Call) else node)
@@ -266,8 +268,8 @@ class Writer:
     def is_reached(self, way: Callable[[], None]) -> bool:
         """Call `way`, which translates a branch, and return whether it reached the branch's end.
 
-        The branch is abandoned, and the result is False, if it reads a name that is assigned only
-        later in an enclosing loop.
+        If the branch reads a name that is assigned only later in an enclosing loop, its translation
+        is abandoned, and the result is False.
         """
         scope = self.scope
         control = self.control
@@ -291,7 +293,7 @@ class Writer:
         """Count that the current statement executes an operation `times` times.
 
         `name` is numpy's name of the operation, and `kind` is numpy's name of its dtype. If `data`
-        is False, nothing is counted, because the compiler executes the operation.
+        is False, nothing is counted, because a compiler would compute the result.
         """
         if data:
             self.cost[name, kind, self.spot] += times
@@ -307,11 +309,11 @@ class Writer:
         return [Count(self.pieces.setdefault(piece, len(self.pieces)))] if piece else []
 
     def join_costs(self, other: Counter[Price]) -> list[Operation]:
-        """Write the cost of the current branch that the other branch of an `if` does not have.
+        """Write the cost of the current branch that is not also a cost of the other branch.
 
-        `other` is the cost of the other branch. The common part of both costs stays uncounted, so
-        that it is counted once after the `if`. Return the operations that count the rest of
-        `other`.
+        `other` is the cost of the other branch of the `if`. The cost that both branches have in
+        common is counted once after the `if`. Return the operations that count the remaining part
+        of `other`.
         """
         common = self.cost & other
         self.operations.extend(self._counted(self.cost - common))
@@ -324,8 +326,8 @@ class Writer:
         """Count an operation on all elements of a field or array, and add its cycles to `counter`.
 
         `counter` is a variable of the generated code. `name` and `kind` are numpy's names of the
-        operation and of its dtype. `times` is a factor before the cycles, as (numba code, Python
-        code). Each is "" or an expression that ends with " * ".
+        operation and of its dtype. `times` is a factor of the cycles, as (numba code, Python code).
+        Each of both is "" or an expression that ends with " * ".
         """
         self.vectors = True
         number = self.rates.setdefault((name, dtype_of(kind).name, self.spot), len(self.rates))
@@ -361,10 +363,10 @@ class Writer:
         """Write the numba code of an operation for each combination of its operands' types.
 
         `make(types, texts)` gets the type and the numba expression of each operand, and returns the
-        type and the numba expression of the result. Numba code selects the combination by the
-        operands' tags. A tag is a variable that contains the code of a number's type. Return (the
-        numba variable of the result for each of its types, the tag of the result or ""). With
-        `none`, an operand may be None.
+        type and the numba expression of the result. The numba code selects the combination by the
+        operands' tags. A tag is a variable that contains the code of a number's type. Return (numba
+        variables of the result, keyed by its type; the tag of the result or ""). If `none` is True,
+        an operand may be None.
         """
         values = values if none else [self.not_none(value) for value in values]
         name_count = self.count
@@ -412,8 +414,8 @@ class Writer:
     ) -> None:
         """Write nested `if` statements over the operands' possible types.
 
-        `make` is called in the innermost ones. `chosen` contains the (type, numba expression) of
-        the operands whose types are already selected.
+        `make` writes the code inside the innermost `if` statements. `chosen` contains the (type,
+        numba expression) of the operands whose types are already selected.
         """
         if len(chosen) == len(values):
             type_code, text = make(

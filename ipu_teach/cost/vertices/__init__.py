@@ -1,10 +1,11 @@
-"""Modelled cycles of library vertices: one function for each vertex that PopLibs estimates.
+"""Modelled cycles of library vertices, with a function for each vertex that PopLibs estimates.
 
 Each function has the name of its vertex, and there is a module for each of PopLibs' libraries.
 Every formula restates PopLibs' own estimator and names its file. The formulas in `order` count
 instructions instead, because PopLibs has no vertex that merges sorted runs. Sizes are ints or int64
-arrays, as in `parts`. If PopLibs runs the vertex on all six workers of a tile, the function returns
-tile cycles; if the vertex runs on one worker, it returns worker cycles. Its docstring says which.
+arrays, as in `parts`. If PopLibs runs a vertex on all six workers of a tile, its function returns
+tile cycles. If the vertex runs on a single worker, its function returns worker cycles. The
+docstring says which.
 """
 
 from ipu_teach.cost.vertices.order import *

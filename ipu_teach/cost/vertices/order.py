@@ -1,12 +1,12 @@
 """Cycles of vertices that sort, merge and select.
 
-PopLibs orders rows only with its CompareAndSwapAtDistance, and has no vertex that merges sorted
-runs. So these formulas count the instructions of such a vertex.
+PopLibs sorts rows only with its vertex CompareAndSwapAtDistance, and has no vertex that merges
+sorted runs. So these formulas count the instructions that a merging vertex would need.
 
 The inner loop is like that of PopLibs
 (lib/popops/codelets/asm/CompareAndSwapAtDistanceKeyVal_float_unsigned.S): it loads a key, compares
 it, moves the result of a comparison of floats to the integer registers (`atom`), branches, stores,
-and counts. NaN comes after all numbers, so for the loop a run ends at its first NaN. Six workers
+and counts. NaN is sorted after all numbers, so the loop ends a run at its first NaN. Six workers
 share a merge: each of them finds by bisection where its part of the result begins in the two runs.
 """
 
@@ -20,14 +20,16 @@ from ipu_teach.cost.vertices.popnn import max_class
 from ipu_teach.target import Target
 from ipu_teach.types import DType
 
-# The cycles in which a vertex reads its pointers and counts. CompareAndSwapAtDistance takes 22.
+# The cycles in which a vertex reads its pointers and counts. (CompareAndSwapAtDistance takes 22
+# cycles for that.)
 _START = 20
 # To start, a merge loads two pointers, two ends, the two first keys and a count, and branches to
 # its loop.
 _MERGE_START = 8
 # A step of a bisection computes a middle, loads twice, compares, branches, and sets a new end.
 _BISECTION = 7
-# An insertion finds its place in a sorted list, and updates its end and the smallest retained key.
+# An insertion finds its place in a sorted list, and updates the list's end and the smallest
+# retained key.
 _INSERTION = 6
 
 
@@ -39,7 +41,7 @@ def compare_cycles(dtype: type[DType]) -> int:
 def merge_cycles(dtypes: Sequence[type[DType]]) -> int:
     """Return the worker cycles for one element of a merged run.
 
-    `dtypes` are the types of its key and of the other values that move with the key.
+    `dtypes` are the types of the element's key and of the values that move with the key.
     """
     return 1 + compare_cycles(dtypes[0]) + sum(map(_move_cycles, dtypes)) - _load_cycles(dtypes[0])
 
@@ -51,8 +53,8 @@ def _load_cycles(dtype: type[DType]) -> int:
 def _move_cycles(dtype: type[DType]) -> int:
     """Return the worker cycles to load an element and store it.
 
-    Memory is written in words. So for an element smaller than a word, a word is read, changed and
-    written.
+    Memory is written in words. So to store an element smaller than a word, its word is read,
+    changed and written.
     """
     return _load_cycles(dtype) + (3 if dtype.size < 4 else dtype.size // 4)
 
@@ -69,8 +71,8 @@ def merge_runs(
     cycles_per_merge = _MERGE_START + outputs * per_pair
     full_rounds, remaining_merges = divmod(merges, workers)
     worker_cycles = full_rounds * cycles_per_merge
-    # The workers divide the outputs of the remaining merges among them. So a worker may do the end
-    # of one merge and the beginning of the next.
+    # The workers divide the outputs of all remaining merges evenly. So a worker may do the end of
+    # one merge and the beginning of the next.
     if remaining_merges:
         start_cycles = _MERGE_START + _BISECTION * length.bit_length()
         worker_cycles += min(
@@ -86,8 +88,8 @@ def sort_rows(
 ) -> int:
     """Return the tile cycles to find the first `k` elements of each row of `n` elements, in order.
 
-    Every `run` consecutive elements of a row are already in order; `run` is 1 if none are. The
-    result is that of the cheapest method:
+    Each row consists of sorted runs of `run` elements; `run` is 1 if the row is unsorted. The
+    result is the cycles of the cheapest of these methods:
 
     - merging pairs of runs, either round by round on all workers or each row on one worker;
     - inserting each element in order;
@@ -144,9 +146,9 @@ def _merge_apart(
 def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Target) -> int:
     """Return the tile cycles to select the first `k` of the `n` elements of each row.
 
-    Each worker scans a row or a part of it, and keeps a sorted list of the first `k` elements. The
-    number of insertions is the average for elements in random order: element i is inserted with
-    probability k / i.
+    Each worker scans a row or a part of a row, and keeps a sorted list of the first `k` elements so
+    far. The number of insertions is the mean for elements in random order, where element i is
+    inserted with probability k / i.
     """
     workers = target.num_worker_contexts
     shares = max(1, workers // rows)
@@ -170,9 +172,10 @@ def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Ta
 
 
 def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> int:
-    """Return the tile cycles if each worker searches a row or a part of it for the largest.
+    """Return the tile cycles of finding each row's largest element, by rows or by parts of rows.
 
-    If the workers search parts of rows, one worker then selects the best of the results.
+    Each worker searches a row or a part of a row. In the second case, one worker then selects the
+    best of the results.
     """
     workers = target.num_worker_contexts
     move_cycles = sum(map(_move_cycles, dtypes))
@@ -192,8 +195,8 @@ def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> 
 def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> int:
     """Return the tile cycles to rank the keys of two sorted runs against each other.
 
-    A loop over both runs counts, for each key, the smaller keys in the other run. `first` and
-    `second` are the lengths of the runs.
+    For each key, a loop over both runs counts the keys in the other run that are smaller. `first`
+    and `second` are the lengths of the runs.
     """
     per_pair = compare_cycles(dtype) + 2  # Two more cycles increase and store a count.
     begin = _MERGE_START + _BISECTION * min(first, second).bit_length()
@@ -203,8 +206,8 @@ def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> in
 def sum_ranks(counts: int, n: int, target: Target) -> int:
     """Return the tile cycles to compute the ranks of `n` elements of a sorted run.
 
-    The rank of an element is its position in its run plus `counts` further numbers. Each of these
-    numbers counts the smaller elements in another run.
+    The rank of an element is its position in its own run plus `counts` numbers, each of which is
+    the number of smaller elements in another run.
     """
     return _of_workers(share(n, target) * (2 * counts + 2), target)
 
@@ -213,7 +216,7 @@ def scatter_run(length: int, slots: int, dtype: type[DType], target: Target) -> 
     """Return the tile cycles to store sorted elements at their ranks in an output of zeros.
 
     The output has `slots` elements, and `length` is the number of sorted elements. An element is
-    stored only if its rank is in this output.
+    stored only if its rank is within this output.
     """
     fill = share(ceil_div(slots * dtype.size, 8), target)
     moves = share(min(length, slots), target) * (2 + _move_cycles(dtype))
@@ -229,5 +232,5 @@ def combine_runs(runs: int, n: int, dtype: type[DType], target: Target) -> int:
 
 
 def _of_workers(cycles: int, target: Target) -> int:
-    """Return the tile cycles of a vertex whose slowest worker takes `cycles` after its start."""
+    """Return the tile cycles of a vertex whose slowest worker takes `cycles` after starting."""
     return SUPERVISOR_OVERHEAD + target.num_worker_contexts * (_START + cycles)

@@ -1,8 +1,8 @@
 """Helpers of the estimators: sizes, the work of one worker, and costs of inner loops.
 
 A size is an int, or an int64 array with an entry for each vertex. The estimators use only integer
-arithmetic and the helpers in this module. So one call works for one vertex or for a million, and
-gives equal cycles.
+arithmetic and the helpers in this module. So a single call works for one vertex or for a million,
+and gives the same cycles in both cases.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, LONGLONG, UNSIGNED_INT, Arra
 
 Size: TypeAlias = int | Array
 
-# The cycles of a tile's supervisor before and after a 1-D vertex
-# (popops/PerformanceEstimation.cpp, basicOpSupervisorOverhead).
+# The tile cycles of the supervisor before and after a 1-D vertex (popops/PerformanceEstimation.cpp,
+# basicOpSupervisorOverhead).
 SUPERVISOR_OVERHEAD = 11
-# The kinds of work that are counted. Three of them follow each other: work on single elements
-# ("scalar"), the starts of loops over vectors, and reads of a word of which only a part is stored.
-# The other three overlap: work on vectors, its loads and its stores.
+# The kinds of work that are counted. Three kinds follow each other: work on single elements
+# ("scalar"), the starts of loops over vectors, and reads of a word before a store to a part of the
+# word. The other three kinds overlap: work on vectors, their loads and their stores.
 STARTS, WORDS = "loop starts", "rest of words"
 BESIDE = ("vector", "loads", "stores")
 COUNTERS = ("scalar", STARTS, WORDS, *BESIDE)
@@ -61,12 +61,12 @@ def larger(a: Size, b: Size) -> Size:
 
 
 def bit(n: Size, value: int) -> Size:
-    """Return 1 where the bit of `n` with the value `value` is set, and 0 elsewhere."""
+    """Return 1 if the bit with the value `value` (1, 2, 4, …) is set in `n`, else 0."""
     return n // value % 2
 
 
 def loop(n: Size, width: int, cycles: int) -> Size:
-    """Return the cycles of a loop with `cycles` for every `width` elements.
+    """Return the cycles of a loop over `n` elements that takes `cycles` for every `width` elements.
 
     The result is cycles * (n + width - 1) / width, rounded down. Source:
     popops/PerformanceEstimation.cpp, basicOpLoopCycles.
@@ -84,8 +84,8 @@ class Rate:
     """The cost of an inner loop: `cycles` for every `elements` elements.
 
     If `elements` is 0, an iteration processes as many elements as fit in a data path (2 FLOAT, 4
-    HALF). If `bare` is True, `cycles` do not include the instructions around the loop, and the
-    vertex adds them.
+    HALF). If `bare` is True, `cycles` do not include the instructions around the loop, so each
+    vertex's formula adds them.
     """
 
     cycles: int
@@ -124,7 +124,7 @@ Rates: TypeAlias = dict[tuple[str, type[DType]], Rate]
 def find(rates: Rates, op: str, dtype: type[DType], vertex: str) -> Rate:
     """Return the rate of operation `op` on `dtype`, for the vertex type `vertex`.
 
-    If `rates` has no entry for an integer type, the entry for 32 or 64 bits is used.
+    If `rates` has no entry for an integer type, the entry for the 32-bit or 64-bit integer is used.
 
     :raises MissingPerfEstimateError: if PopLibs has no estimate of the operation on this type.
     """
@@ -145,9 +145,9 @@ T = TypeVar("T")
 
 
 def known_row(rows: Mapping[str, T], name: str, vertex: str) -> T:
-    """Return `rows[name]`, the constants for the cost of operation `name`.
+    """Return `rows[name]`, the cost constants of operation `name`.
 
-    `vertex` is the name of the vertex type in the error.
+    `vertex` is the name of the vertex type for the error.
 
     :raises MissingPerfEstimateError: if there is no row, because PopLibs has no estimate.
     """

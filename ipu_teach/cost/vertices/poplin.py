@@ -1,13 +1,13 @@
-"""Tile cycles of vertices of matrix products, and so of convolutions.
+"""Tile cycles of vertices for matrix products, which also compute convolutions.
 
 Source: graphcore/poplibs, lib/poplin/PerformanceEstimation.hpp.
 
-The matrix-multiply units (AMP) contain a panel of weights. It has as many columns as there are
+The matrix-multiply units (AMP) hold a panel of weights. The panel has as many columns as there are
 units, and its depth is 4 loads (16 HALF, 8 FLOAT). First the weights of a panel are loaded. Then
-the rows of the other operand stream past it, shared among the workers, one row every 4 cycles
-(FLOAT: 8 cycles).
+the rows of the other operand stream past the panel, one row every 4 cycles (FLOAT: 8 cycles). The
+workers divide these rows.
 
-In PopLibs' newer vertex for HALF, a worker takes longer for two rows than for three, as PopLibs
+In PopLibs' newer vertex for HALF, a worker takes longer for two rows than for three, as PopLibs has
 measured.
 """
 
@@ -29,7 +29,7 @@ def panel_depth(dtype: type[DType], target: Target) -> int:
 
 
 def conv_units(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
-    """Return the columns of a panel: the matrix-multiply units (AMP) of a tile.
+    """Return the number of columns of a panel, one for each matrix-multiply unit (AMP) of a tile.
 
     `dtype` is the type of the operands. `partials` is the type of the sums, or None if it is the
     same.
@@ -51,10 +51,10 @@ def _weight_load(units: int, bytes_per_unit: int, target: Target, interleaved: b
 def _slowest(rows: Size, target: Target, worker: dict[int, int], further: int, idle: int) -> Size:
     """Return the tile cycles in which all workers together process `rows` rows.
 
-    `worker[n]` are the cycles of a worker with n rows, for n from 0 to 3. `further` is the number
-    of cycles for each further row. Some workers have one row more than the others. As in PopLibs,
-    `idle` cycles are added to the faster of these two kinds of workers, and the slower one
-    determines the result.
+    `worker[n]` is the number of cycles of a worker with n rows, for n from 0 to 3, and `further`
+    the number for each further row. Some workers have one row more than the others. As in PopLibs,
+    `idle` cycles are added to those of the faster of these two kinds of workers; the result is then
+    the larger of the two.
     """
     workers = target.num_worker_contexts
 
@@ -88,8 +88,8 @@ def conv_partial_1x1(
     depth_panels = ceil_div(depth, depth_per_panel)
     column_panels = ceil_div(columns, units)
     load_cycles = _weight_load(units, depth_per_panel * dtype.size, target, interleaved)
-    # PopLibs has two vertices. The newer one is for FLOAT, for FLOAT sums, and for all 16 units.
-    # For HALF, it keeps its state between calls. The older one is slower.
+    # PopLibs has two vertices for this. The newer one is used for FLOAT operands, for FLOAT sums,
+    # and for all 16 units. For HALF, it keeps its state between calls. The older one is slower.
     newer = partials is FLOAT or dtype is FLOAT or units == 16
     weights_kept = 7 if dtype is HALF and newer else 0
     add_cycles = _rows(rows, dtype, target, units, newer, weights_kept, False)
@@ -182,7 +182,8 @@ def conv_partial_1x1_quarter(
 def _dot_product(channels: Size, dtype: type[DType], partials: type[DType], target: Target) -> Size:
     """Return the worker cycles of one dot product with the horizontal MAC.
 
-    It uses the widest step that divides the number of channels.
+    Each step multiplies and adds a number of channels: the largest possible one that divides their
+    total number.
     """
     width = target.get_vector_width(dtype)
     two_outputs = dtype is HALF and partials is HALF
@@ -238,7 +239,7 @@ def conv_partial_horizontal_mac(
 
 
 def transpose_grain(dtype: type[DType]) -> int:
-    """Return the number of rows and columns of the square blocks that a transpose moves.
+    """Return the side of the square blocks that a transpose moves, in elements.
 
     The elements have 2 or 4 bytes.
     """
@@ -281,7 +282,7 @@ def split_transpose(shape: tuple[int, int], dtype: type[DType], target: Target) 
 
     SplitTranspose1D distributes the rows of grains (square blocks) among the workers first, then
     the columns (popops/RearrangeInternal.cpp). The work of a worker costs as much as `transpose`
-    for a matrix. A partial grain counts as a whole one.
+    for one matrix. A partial grain counts as a complete grain.
     """
     grain = transpose_grain(dtype)
     workers = target.num_worker_contexts

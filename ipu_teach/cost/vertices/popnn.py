@@ -1,4 +1,4 @@
-"""Vertices of neural networks.
+"""Cycles of vertices for neural networks.
 
 Source: graphcore/poplibs, lib/popnn/popnnCycleEstimators.cpp and PerformanceEstimation.hpp.
 """
@@ -76,7 +76,7 @@ def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size
     popnn/NonLinearity.cpp.
     """
     regions = [classes] * rows
-    # `reduce_contiguous` subtracts one from the number of outputs, so this call adds one first.
+    # `reduce_contiguous` subtracts one from the number of outputs, so add one before the call.
     reduction = reduce_contiguous(rows + 1, classes, dtype, target)
     return (
         2 * reduction
@@ -106,7 +106,7 @@ def _loss(n: Size, dtype: type[DType], pointers: int, per_element: int) -> Size:
 def max_class(n: Size) -> Size:
     """Return the worker cycles in which one worker finds the largest of `n` elements.
 
-    It is one worker's part of ReduceMaxClassGather.
+    This search is one worker's part of ReduceMaxClassGather.
     """
     return 30 + 3 * (either(n > 1, n, 1) - 1)
 
@@ -130,11 +130,12 @@ def pooling(
     """Return the tile cycles of MaxPooling ("MAX"), SumPooling ("AVG") or MaxPoolingGrad ("GRAD").
 
     - `rows` is the number of rows of output positions that the busiest worker processes.
-    - `items` is the number of pairs of a row and an element of the window that have work.
-    - `elements` is the number of pairs of a position and an element of the window that have work.
+    - `items` is the number of pairs (row, window element) for which there is work to do.
+    - `elements` is the number of pairs (output position, window element) for which there is work to
+      do.
     - `groups` is the number of groups of channels, and `vectors` the number of data paths that the
       channels of a group fill.
-    - The tile first sets `outputs` elements to zero.
+    - `outputs` is the number of elements that the tile first sets to zero.
 
     Source: getPoolingCycles.
     """
@@ -164,8 +165,8 @@ def ctc_alpha(positions: Size) -> Size:
 
     `positions` is the number of positions that the vertex computes. A position is a class of the
     label or a blank: there is a blank before each class, and one at the end. A class and the blank
-    before it take 10 cycles to read, decide and write, two additions and two multiplications. The
-    last blank takes one of each. Source: alphaCycles.
+    before it take 10 cycles to read, decide and write, plus two additions and two multiplications.
+    The last blank takes one addition and one multiplication. Source: alphaCycles.
     """
     pair = 10 + 2 * (_LOG_ADD + _LOG_MULTIPLY)
     return positions // 2 * pair + positions % 2 * (_LOG_ADD + _LOG_MULTIPLY)
@@ -176,8 +177,9 @@ def ctc_gradient(positions: Size, classes: Size) -> Size:
 
     `positions` is the number of classes of the label and of blanks before, between and after them.
     Their cycles are the difference between gradGivenAlphaCycles and betaCycles. PopLibs computes
-    the softmax's part with popops. For this part, each of `classes` classes is assumed to take an
-    exponential, a subtraction, a load and a store, as in the inner loops of popops.
+    the softmax part of the gradient with popops. For that part, each of `classes` classes is
+    assumed to take an exponential, a subtraction, a load and a store, as in the inner loops of
+    popops.
     """
     pair = 6 + 2 * (_LOG_ADD + _LOG_MULTIPLY)
     of_positions = positions // 2 * pair + positions % 2 * (_LOG_ADD + _LOG_MULTIPLY)

@@ -1,8 +1,8 @@
-"""Cycles of elementwise vertices: operations of one and two operands, scaled add, casts and fills.
+"""Cycles of elementwise vertices: operations with one or two operands, scaled add, casts, fills.
 
-Source: graphcore/poplibs, lib/popops. A function of one size returns the tile cycles of a 1-D
-vertex, which PopLibs runs on all six workers. A function of a list of regions returns the worker
-cycles of a 2-D vertex, which runs on one worker.
+Source: graphcore/poplibs, lib/popops. A function with a parameter for a single size returns the
+tile cycles of a 1-D vertex, which PopLibs runs on all six workers. A function with a list of
+regions returns the worker cycles of a 2-D vertex, which runs on one worker.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ipu_teach.types import (
     DType,
 )
 
-# These operations are written in assembly for FLOAT and HALF.
+# The operations that PopLibs has written in assembly for FLOAT and HALF.
 _FAST = ("ADD", "SUBTRACT", "MULTIPLY")
 
 # --- one operand: popopsCycleEstimators.cpp -------------------------------------------------------
@@ -143,9 +143,9 @@ def scaled_add(
     """Return the tile cycles of ScaledAddSupervisor for `n` elements of `dtype`.
 
     `other` is the type of the second operand, by default that of the first. `operation` is "ADD",
-    "SUBTRACT" or "AXPBY"; its factor is a tensor. With `memory_constrained`, the operands are in
-    different memory elements (banks), so both can be loaded at once. As in PopLibs, the number of
-    vectors is rounded down to a multiple of the number of workers.
+    "SUBTRACT" or "AXPBY"; the factor is a tensor. With `memory_constrained`, the operands are in
+    different memory elements (banks), so that both can be loaded at once. As in PopLibs, the number
+    of vectors is rounded down to a multiple of the number of workers.
     """
     workers = target.num_worker_contexts
     elements_per_path = target.get_vector_width(dtype)
@@ -166,7 +166,7 @@ def scaled_add(
     if memory_constrained:
         cycles_per_step = either(steps_per_worker >= 16, 1, 2)
     loop_cycles = either(steps_per_worker == 0, 0, 6 + cycles_per_step * (steps_per_worker - 1))
-    # The remainder is one FLOAT, or up to three HALF. Two HALF are processed together.
+    # The remainder is one FLOAT, or up to three HALF, of which two are processed together.
     remainder_cycles = (
         8 * remainder
         if dtype is FLOAT
@@ -199,8 +199,8 @@ def cast_loop(
 def _cast(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
     """Return the worker cycles of `n` conversions.
 
-    Conversions between floats are limited by loads and stores; other types are converted one by
-    one.
+    Conversions between floating-point types are limited by their loads and stores. Elements of
+    other types are converted one by one.
     """
     if destination in (LONGLONG, UNSIGNED_LONGLONG):
         return 3 + n * (5 if source.numpy.kind == "i" else 4)
@@ -241,8 +241,8 @@ def _in_fours(
 ) -> Size:
     """Return the worker cycles of a loop over groups of four that fills and drains a pipeline.
 
-    The first group takes `first_cycles`, and each further group `further_cycles`.
-    `remainder_cycles[i]` are the cycles of a remainder of i elements, 0 to 3.
+    The first group of four elements takes `first_cycles`, and each further group `further_cycles`.
+    `remainder_cycles[i]` is the number of cycles for a remainder of i elements, 0 to 3.
     """
     tail_cycles: Size = remainder_cycles[0]
     for remainder in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Tile cycles of vertices that generate random numbers. `n` is how many numbers they generate.
+"""Tile cycles of vertices that generate `n` random numbers.
 
 Source: graphcore/poplibs, lib/poprand/poprandCycleEstimators.cpp.
 """
@@ -47,9 +47,9 @@ def dropout(n: Size, dtype: type[DType], target: Target) -> Size:
 def _optimistic_width(dtype: type[DType]) -> int:
     """Return the vector width in PopLibs' estimates of Uniform and Bernoulli, which is too large.
 
-    PopLibs divides the 64 bits of the data path by 4 for HALF and by 2 for other types. These are
-    the numbers of elements in the data path. The correct divisors are the bits of a number, 16 and
-    32. So the estimates of both vertices are too low.
+    PopLibs divides the 64 bits of the data path by the number of elements in it: 4 for HALF and 2
+    for other types. The correct divisor is the number of bits in an element: 16 and 32. So the
+    estimates of both vertices are too low.
     """
     return 16 if dtype is HALF else 32
 
@@ -57,8 +57,9 @@ def _optimistic_width(dtype: type[DType]) -> int:
 def uniform(n: Size, dtype: type[DType], target: Target) -> Size:
     """Return the tile cycles of Uniform for `n` random numbers.
 
-    Like PopLibs' estimate for HALF and FLOAT, they are too low. The cycles for INT are those of a
-    range of integers; PopLibs needs fewer if the range has all 32-bit integers.
+    For HALF and FLOAT, the cycles are too low, like PopLibs' estimate (see `_optimistic_width`).
+    The cycles for INT are those for a range of integers; PopLibs needs fewer cycles if the range
+    contains all 32-bit integers.
     """
     if dtype is INT:
         return 4 + 22 * target.num_worker_contexts + 6 * (n // 2) + 2 * (n % 2)
@@ -72,7 +73,7 @@ def uniform(n: Size, dtype: type[DType], target: Target) -> Size:
 def bernoulli(n: Size, dtype: type[DType], target: Target) -> Size:
     """Return the tile cycles of Bernoulli for `n` random numbers.
 
-    Like PopLibs' estimate, they are too low.
+    Like PopLibs' estimate, these cycles are too low.
     """
     elements_per_cycle = _optimistic_width(dtype)
     start_cycles, remainder_cycles = (23, 1) if dtype is HALF else (21, 9)

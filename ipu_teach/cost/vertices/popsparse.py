@@ -3,9 +3,10 @@
 Source: graphcore/poplibs, lib/popsparse: StaticMatMulPartitioner.cpp for the static product, and
 PerformanceEstimation.hpp for the dynamic product.
 
-A matrix of blocks has rows of blocks. `blocks` is the number of blocks on a tile, and `rows` is
-the number of block rows that contain them. `n` is the number of columns of the dense operand. Sizes
-are ints or int64 arrays. Blocks are squares of 1, 4, 8 or 16 elements a side.
+The sparse matrix consists of rows of blocks. `blocks` is the number of non-zero blocks on a tile,
+and `rows` is the number of block rows that contain these blocks. `n` is the number of columns of
+the dense operand. Sizes are ints or int64 arrays. Blocks are squares of 1, 4, 8 or 16 elements a
+side.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
 BLOCKS = (1, 4, 8, 16)
-# For blocks of b x b elements of a dtype: the cycles of each worker at the start, for each row of
+# Maps (b, dtype), for blocks of b x b elements, to a worker's cycles: at the start, for each row of
 # blocks, for the first column of the dense operand, and for each further column.
 _STATIC = {
     (4, HALF): (17, 1, 14, 1),
@@ -57,7 +58,7 @@ def static_product(
 def _static_elements(rows: Size, per_row: Size, n: Size, dtype: type[DType]) -> Size:
     """Return the cycles of the busiest worker for blocks of a single element.
 
-    The worker has `rows` rows with `per_row` blocks each, and the dense operand has `n` columns.
+    The worker processes `rows` rows with `per_row` blocks each. The dense operand has `n` columns.
     """
     further = per_row - 1
     if dtype is HALF:
@@ -99,8 +100,8 @@ def dynamic_product(
     sparseDenseBlockMultiply and sparseDenseElementwiseMultiply.
 
     There is one difference from PopLibs. For blocks of 16 x 16 FLOAT, PopLibs estimates 4 cycles
-    for each column and load, but the matrix-multiply units (AMP) are not as fast. Here it is 8
-    cycles, as in PopLibs' estimate of the static product.
+    for each column and load, but the matrix-multiply units (AMP) are slower than that. So this
+    function uses 8 cycles, as in PopLibs' estimate of the static product.
     """
     dtype, sums_dtype = types
     workers = target.num_worker_contexts

@@ -3,7 +3,7 @@
 Source: graphcore/poplibs, lib/popops/popopsCycleEstimators.hpp. Operations have the names of
 PopLibs' enums.
 
-- `unrolled(10, 2)`: ten cycles for two elements. They include the instructions around the loop.
+- `unrolled(10, 2)`: ten cycles for two elements, including the instructions around the loop.
 - `vector(1)`: one cycle for as many elements as fit in a data path (2 FLOAT, 4 HALF).
 - `scalar(4)`: four cycles for each element.
 
@@ -15,8 +15,8 @@ from __future__ import annotations
 from ipu_teach.cost.vertices.parts import Rate, Rates, scalar, unrolled, vector
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, LONGLONG, SHORT, UNSIGNED_INT, DType
 
-# The first two rates are for FLOAT and HALF. If there are four rates, the last two are those of the
-# operation in place, again for FLOAT and HALF.
+# Maps each operation to its rates. The first two are for FLOAT and HALF. If there are four rates,
+# the last two are for the operation in place, again for FLOAT and HALF.
 _FLOATING: dict[str, tuple[Rate, ...]] = {
     "EXPONENT": (unrolled(6, 2), unrolled(4, 4)),
     "EXPONENT2": (unrolled(6, 2), unrolled(4, 4)),
@@ -123,7 +123,8 @@ BINARY: Rates = {
     ("LOGICAL_OR", BOOL): unrolled(5, 4),
 }
 
-# The rates of operations of a region and a single number. By default, they are those of `BINARY`.
+# The rates of operations between a region and a single number. Operations that are not listed have
+# the rates in `BINARY`.
 BROADCAST: Rates = {
     **BINARY,
     **{(op, dtype): vector(1) for op in _ARITHMETIC for dtype in (FLOAT, HALF)},

@@ -2,8 +2,9 @@
 
 Source: graphcore/poplibs, lib/popops/reduction/CycleEstimationFunctions.cpp. The functions return
 worker cycles, except `conv_reduce`, which runs on all workers of a tile. The arithmetic unit has
-accumulators of 128 bits, and a load has 64 bits. Below, `width` or `accumulators` is the number of
-elements in the accumulators, and `loaded` the number of elements in a load.
+accumulators of 128 bits in total, and a load reads 64 bits. In the code, `width` or `accumulators`
+is the number of elements that fit in the accumulators, and `loaded` the number of elements in a
+load.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from ipu_teach.cost.vertices.parts import Size, bit, ceil_div, known_row, share
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# For each operation of the general vertex: whether PopLibs has written it in C++, and whether it
-# uses the accumulators.
+# Maps each operation of the general vertex to (whether PopLibs has written it in C++, whether it
+# uses the accumulators).
 _REGION_OPS = {
     **dict.fromkeys(("LOG_ADD", "LOGICAL_AND", "LOGICAL_OR"), (True, False)),
     **dict.fromkeys(("ADD", "SQUARE_ADD"), (False, True)),
@@ -56,7 +57,7 @@ def reduce_contiguous(
     """Return the worker cycles of Reduce on `outputs` contiguous regions of `parts` elements.
 
     Each region is reduced to one element. PopLibs' vertex stores the number of outputs minus one,
-    and its estimator uses that as the number of outputs.
+    and PopLibs' estimator uses this stored number as if it were the number of outputs.
     """
     outs = outputs - 1
     return outs * (parts // _loaded(dtype, target)) + 2 * (parts % 2) + 12 * outs + 10 + update + 7
@@ -77,8 +78,8 @@ def reduce_strided(
     """Return the worker cycles of a strided Reduce of `parts` rows of `outputs` columns.
 
     It reduces column by column. The rows are `stride` elements apart. `op` is "ADD", "MAX", "MIN"
-    or "LOG_ADD". `outer_strides` is the number of groups into which the rows are divided. The
-    distance from one group to the next is not `stride`.
+    or "LOG_ADD". If `outer_strides` is more than 1, there are this many groups of `parts` rows, and
+    the distance from one group to the next is not `stride`.
     """
     per_part = known_row(
         {"ADD": 1, "MAX": 1, "MIN": 1, "LOG_ADD": _LOG_ADD_CYCLES[dtype]}, op, "Reduce, strided"
@@ -90,7 +91,7 @@ def reduce_strided(
 def _store(dtype: type[DType], out: type[DType], op: str, update: bool) -> int:
     """Return the cycles to read, convert and store the accumulators after each column.
 
-    With `update`, the accumulators are added to the values that the output has already.
+    With `update`, the accumulators are added to the present values of the output.
     """
     if dtype is HALF:
         written = {
@@ -114,11 +115,11 @@ def reduce_regions(
     update: bool = False,
     regions: Size = 1,
 ) -> Size:
-    """Return the worker cycles of the general Reduce, which adds rows or combines them.
+    """Return the worker cycles of the general Reduce, which adds or otherwise combines rows.
 
-    It reduces `parts` rows of `outputs` elements to one row. The rows have `regions` pieces. The
-    operations "ADD" and "SQUARE_ADD" use the accumulators; "MAX", "MIN" and "MUL" do not.
-    "LOG_ADD", "LOGICAL_AND" and "LOGICAL_OR" are written in C++.
+    It reduces `parts` rows of `outputs` elements to one row. The rows consist of `regions` pieces
+    of memory in total. The operations "ADD" and "SQUARE_ADD" use the accumulators; "MAX", "MIN" and
+    "MUL" do not. "LOG_ADD", "LOGICAL_AND" and "LOGICAL_OR" are written in C++.
     """
     is_in_c, accumulates = known_row(_REGION_OPS, op, "Reduce")
     if is_in_c:

@@ -1,4 +1,4 @@
-"""Cycles of vertices that slice tensors, fill them with counts, clamp them or test them for NaN.
+"""Cycles of vertices that slice tensors, count upwards, clamp values or test for NaN.
 
 Sources: graphcore/poplibs, lib/popops/PerformanceEstimation.cpp and popopsCycleEstimators.cpp.
 `columns` is the number of elements of one row on the tile, and `lookups` is the number of requested
@@ -19,15 +19,16 @@ from ipu_teach.cost.vertices.parts import (
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# The bytes that a store can write without reading them first (Target::getAtomicStoreGranularity).
+# The bytes that a store can write without first reading their old values
+# (Target::getAtomicStoreGranularity).
 _STORE_BYTES = 4
 
 
 def dynamic_slice_1d(columns: Size, rows: Size, dtype: type[DType], target: Target) -> Size:
     """Return the tile cycles of DynamicSlice1D or DynamicUpdateSlice1D.
 
-    They move `rows` rows of `columns` elements one after another, and the workers share the
-    columns. As in PopLibs, elements that do not fill a data path are not counted.
+    These vertices move `rows` rows of `columns` elements one after another, and the workers divide
+    the columns. As in PopLibs, a remainder that does not fill a data path is not counted.
     """
     words_of_worker = share(columns * (2 if dtype.size == 8 else 1), target)
     start_cycles, cycles_per_row, words_per_step = {1: (72, 70, 4), 2: (35, 24, 4)}.get(
@@ -46,8 +47,9 @@ def multi_slice(
 ) -> Size:
     """Return the tile cycles of MultiSlice, or of MultiUpdate if `update` is True.
 
-    It is PopLibs' worst case, in which one worker moves all `lookups` rows. If there is only one
-    row, the workers share it. A row of 64-bit elements counts as twice as many elements of 32 bits.
+    The cycles are PopLibs' worst case, in which one worker moves all `lookups` rows. If there is
+    only one row, the workers divide it. A row of 64-bit elements counts as twice as many elements
+    of 32 bits.
     """
     words = columns * (2 if dtype.size == 8 else 1)
     words_per_vector, cycles_per_vector = {1: (4, 3), 2: (2, 2)}.get(dtype.size, (2, 2))
@@ -69,9 +71,9 @@ def multi_update_op(
 ) -> Size:
     """Return the tile cycles of MultiUpdateOp, or of ScaledMultiUpdateOp if `scaled` is True.
 
-    It is PopLibs' worst case, in which one worker updates all `lookups` rows. With `wide_scale`,
-    the factor is FLOAT and the rows are HALF. If the bytes of a row are not a multiple of 4, its
-    elements are stored one by one.
+    The cycles are PopLibs' worst case, in which one worker updates all `lookups` rows. With
+    `wide_scale`, the factor is FLOAT, whereas the rows are HALF. If the bytes of a row are not a
+    multiple of 4, its elements are stored one by one.
     """
     is_32_bit = dtype.size >= 4
     elements = columns * (2 if dtype.size == 8 else 1)
@@ -106,8 +108,8 @@ def sequence_slice(
 ) -> Size:
     """Return the tile cycles of SequenceSlice, which copies `pieces` groups of consecutive rows.
 
-    `rows` is the number of rows of the smaller tensor. The estimate assumes that all groups
-    together have as many rows.
+    `rows` is the number of rows of the smaller tensor. The estimate assumes that this is also the
+    total number of rows in all groups.
     """
     if not pieces:
         return 40
@@ -149,8 +151,8 @@ def clamp(regions: list[Size], dtype: type[DType], target: Target) -> Size:
 def clamp_loop(n: Size, dtype: type[DType], target: Target) -> Size:
     """Return the worker cycles of the loop of Clamp on `n` elements.
 
-    PopLibs counts 7 cycles for an INT. It counts 1 for other integers, which cost as much as INT
-    here.
+    PopLibs counts 7 cycles for an INT. It counts only 1 cycle for other integers, but here they
+    cost as much as INT.
     """
     return loop(n, target.get_vector_width(dtype), 2) if dtype in (FLOAT, HALF) else loop(n, 1, 7)
 

@@ -1,9 +1,9 @@
 """Run elementwise codelets without regard to the boundaries between vertices.
 
-If a codelet only has elementwise operations on complete regions, the bits of an element do not
-depend on the vertex that computes it. So where the regions of neighbouring vertices are adjacent in
-every field, they are joined to one long region, whatever their sizes. It is divided again into
-pieces whose temporaries fit a core's cache.
+If a codelet has only elementwise operations on complete regions, the bits of an element do not
+depend on which vertex computes it. So where the regions of neighbouring vertices are adjacent in
+every field, they are joined to one long region, even if their sizes differ. The long region is
+divided into pieces whose temporaries fit a core's cache.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from ipu_teach.types import Array
 def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
     """Return the calls that run all vertices of a vertex table as a few long regions, or None.
 
-    `sites` has a site for each group of the table. The result is None if one of these is true:
+    `sites` has a site for each group of the table. The result is None if at least one of these is
+    true:
 
     * the codelet is not elementwise
-    * a field of one element is not the same element for all vertices
-    * the regions of too few neighbouring vertices are adjacent in memory
+    * a field of a single element is not the same element in all vertices
+    * too few neighbouring vertices have adjacent regions, so the joined regions would be short
     """
     first_site = sites[0]
     groups = [site.group for site in sites]
@@ -82,7 +83,7 @@ def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
 
 
 def _can_join(sites: Sequence[Site]) -> bool:
-    """Return whether all groups run as batches, by the same elementwise operations."""
+    """Return whether all groups run as batches with the same elementwise operations."""
     trace = sites[0].group.trace
     can_run = sites[0].memory.backend.runs
     groups = [site.group for site in sites]
@@ -99,9 +100,9 @@ def _can_join(sites: Sequence[Site]) -> bool:
 def _adjacent_runs(starts: Array, sizes: Array) -> tuple[Array, Array] | None:
     """Return `(starts, lengths)` of the joined regions, or None if they would be too short.
 
-    `starts` is int64[arrays, vertices], and `sizes` int64[vertices] has the elements of each
-    vertex's regions. Vertices whose regions are adjacent in every array are joined. The returned
-    starts are int64[arrays, joined regions], and the lengths int64[joined regions].
+    `starts` is int64[arrays, vertices], and `sizes` is int64[vertices], the number of elements in
+    each of a vertex's regions. Vertices whose regions are adjacent in every array are joined. The
+    returned starts are int64[arrays, joined regions], and the lengths int64[joined regions].
     """
     memory_order = np.argsort(starts[0], kind="stable")
     starts, sizes = starts[:, memory_order], sizes[memory_order]
@@ -116,7 +117,7 @@ def _adjacent_runs(starts: Array, sizes: Array) -> tuple[Array, Array] | None:
 class _Pieces:
     """Long regions, divided into pieces whose temporaries fit a core's cache.
 
-    Each piece runs as if it were a vertex with regions of that length.
+    Each piece runs like a single vertex whose regions have the length of the piece.
     """
 
     def __init__(self, site: Site, regions: dict[int, Region]) -> None:
@@ -142,8 +143,8 @@ class _Pieces:
     def bind(self, begins: Array, moving: list[int], length: int) -> None:
         """Append the calls for regions of `length` elements.
 
-        `begins` contains the start of each region. `moving` contains 0 for a region of one element,
-        which all pieces share, and 1 for a region that is divided into pieces.
+        `begins` contains the start of each region. `moving` has a number for each region: 0 if it
+        has a single element, which all pieces share, and 1 if it is divided into pieces.
         """
         for first_element in range(0, length, self._limit):
             piece_begins = begins + np.array(moving) * first_element
@@ -180,8 +181,9 @@ def _resize(trace: Trace, length: int) -> Trace:
     for i, root in enumerate(trace.roots):
         if np.ndim(samples[i]):
             samples[i] = samples[root] if root < i else np.empty(length, samples[i].dtype)
-    # Each view selects a whole region (`_simple`), but its index may depend on the length: x[:3]
-    # is whole for a region of 3 elements, and x[::2] for a region of 1.
+    # Each view selects a complete region (`_simple`), but its index may do so only for this length:
+    # x[:3] is the complete region for 3 elements, and x[::2] for one. So replace all indices with
+    # `...`.
     ops = [
         replace(op, fn=item_of, args=(op.args[0], Ellipsis)) if op.kind == "view" else op
         for op in trace.ops
@@ -190,9 +192,9 @@ def _resize(trace: Trace, length: int) -> Trace:
 
 
 def _steps(trace: Trace) -> list[tuple[object, ...]]:
-    """Return what the operations of a trace do, apart from the sizes of its regions.
+    """Return a description of a trace's operations that does not depend on the sizes of regions.
 
-    If the results of two traces are equal, the traces can run as one.
+    Groups whose traces have equal descriptions can run as one group.
     """
     return [
         (op.kind, op.fn, op.args if op.kind != "view" else op.args[:1], op.result)
@@ -222,7 +224,9 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
             and stored_sample.dtype.kind == "u"
             and np.asarray(trace.samples[value.id]).dtype.kind == "f"
         ):
-            return False  # Floats stored as unsigned integers need `kernels.store_unsigned`.
+            # Storing floats in unsigned integers needs `kernels.store_unsigned`, so it is not
+            # elementwise here.
+            return False
         return (
             is_whole
             and not op.kwargs
@@ -233,7 +237,7 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
         return False
     if op.kind == "view":
         return bool(sample.ctypes.data == trace.samples[op.args[0].id].ctypes.data)
-    # A number can only be read if all vertices share it.
+    # Reading a single number is possible only if all vertices share it.
     if op.kind == "read":
         return np.ndim(trace.samples[op.args[0].id]) == 0
     return op.kind == "region" or (

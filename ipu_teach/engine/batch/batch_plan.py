@@ -1,17 +1,17 @@
 """Convert a trace to a list of prepared array calls, each of which serves all vertices of a group.
 
 The calls are prepared once, when the engine is loaded; every view and every buffer is created then.
-A step is `for f, args in calls: f(*args)`. It allocates nothing, except for a gather of long
-regions.
+Running a step is then only `for f, args in calls: f(*args)`. It allocates no memory, except to
+gather long regions.
 
-A region is used in place if its vertices are at regular distances (see `views`) and if the bits of
-the results then stay the same (see `placement`); otherwise it is copied into a buffer and back. The
-bits are those of the plain vertex loop: in each vertex, every operand has the memory order that it
-has in a run of that vertex alone, and no sum is reordered. With `exact=False`, products of matrices
-may be joined (`joined_products`).
+A region is used in place under two conditions: it is at regular distances from vertex to vertex
+(see `views`), and the results then have the same bits (see `placement`). Otherwise, it is copied
+into a buffer and back. The bits of the results are those of the plain vertex loop, because in each
+vertex, every operand has the same memory order as if the vertex ran alone, and no sum is reordered.
+With `exact=False`, products of matrices may be joined (`joined_products`).
 
-The first axes of an array are those of the vertices, followed by the axes of one vertex's value. An
-axis along which all vertices share the value has length 1.
+The first axes of an array are the vertex axes, which number the vertices. They are followed by the
+axes of one vertex's value. A vertex axis along which all vertices share the value has length 1.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from ipu_teach.engine.site import Site
 from ipu_teach.engine.views import Nest
 from ipu_teach.types import Array
 
-# The temporaries of one chunk take this number of bytes. They fit a core's second-level cache.
+# The number of bytes that the temporaries of a chunk take, so that they fit a core's second-level
+# cache.
 CHUNK_BYTES = 768 * 1024
 # If the values of a vertex are single numbers, a chunk has at least this number of vertices. In
-# smaller chunks, numpy's calls would cost more than the work that they do.
+# smaller chunks, calling numpy would take longer than the computation.
 LANES = 4096
 
 
@@ -113,10 +114,10 @@ class BatchPlan:
         return self.calls
 
     def _pack(self, nest: Nest) -> dict[int, Array]:
-        """Append the calls that copy the inputs shared by several vertices, and return the copies.
+        """Append the calls that copy inputs shared by several vertices, and return the copies.
 
-        The copies are buffers, by the id of the region. `GroupPlacement.packs` decides which inputs
-        are copied.
+        The copies are a dict from region ids to buffers. `GroupPlacement.packs` decides which
+        inputs are copied.
         """
         packed: dict[int, Array] = {}
         for root in self.placement.regions:
@@ -139,10 +140,11 @@ class BatchPlan:
             stored[0] not in placement.strided or not self.exact
         )
         if not (copied or results or drawn) or (direct and not copied and not drawn):
-            # The only result is computed directly in the memory of the region that stores it.
+            # The single result is computed directly in the memory of the region that it is stored
+            # in, so it needs no temporary.
             return 0
-        # If numpy traverses regions in place element by element, these regions need the cache, too.
-        # A matrix product divides its operands into blocks of its own.
+        # Regions in place also need cache, if numpy traverses them element by element. A matrix
+        # product does not: it divides its operands into blocks itself.
         through = placement.in_place if placement.model is not None else []
         return (
             copied

@@ -12,7 +12,7 @@ from ipu_teach.engine.backend import Backend
 from ipu_teach.types import Array
 from ipu_teach.types.rounding import AnyDType
 
-BufferKey = tuple[AnyDType, int]  # A key is (dtype, elements per vertex).
+BufferKey = tuple[AnyDType, int]  # The key of a pool of buffers: (dtype, elements per vertex).
 
 
 def by_stride(strides: Iterable[int]) -> list[int]:
@@ -39,17 +39,17 @@ class Buffers:
         self._released: dict[int, list[int]] = defaultdict(list)
         for root, op_number in last.items():
             self._released[op_number].append(root)
-        # With `side_by_side`, the elements of one vertex are not adjacent. For each value, by id:
-        # the distance from one element to the next, in elements.
+        # With `side_by_side`, the elements of one vertex are not adjacent. This maps the id of each
+        # value to the distance from one element of a vertex to the next, in elements.
         self.spread: dict[int, int] = {}
 
     def take(self, value: int, lead: tuple[int, ...], order: list[int]) -> Array:
         """Return a free buffer for a value of every vertex.
 
         Its first axes are those of the vertices, with the lengths `lead`. They are followed by the
-        axes of the value. In memory, the axes of the value are in the order of the sample in the
-        trace. If `order` has as many axes as the buffer, all axes are in this order in memory
-        instead.
+        axes of the value. In memory, the axes of the value have the same order as in the trace's
+        sample of the value. But if `order` lists all axes of the buffer, they are in this order in
+        memory.
         """
         sample = np.asarray(self._trace.samples[value])
         axes_by_stride = by_stride(sample.strides)
@@ -59,7 +59,8 @@ class Buffers:
             if self.capacity == 1 and sample.size
             else sample.size
         )
-        # The values of a single vertex share blocks of power-of-two sizes.
+        # If a chunk has a single vertex, buffers have power-of-two sizes, so that more values can
+        # share them.
         key = (sample.dtype, elements_per_vertex)
         free_blocks = self.pool[key]
         block = (
@@ -101,7 +102,7 @@ class Buffers:
 
         This is done only if the op is elementwise and uses the operand for the last time. `values`
         are the arrays of the values so far, and `lead` contains the lengths of the vertices' axes.
-        `down` contains the values that have another memory order (see `GroupPlacement`).
+        `down` contains the values with a special memory order (see `GroupPlacement.down`).
         """
         sample = np.asarray(self._trace.samples[op.result])
         if op.kind != "ufunc" or not layout_independent(op.fn, sample.dtype):

@@ -24,8 +24,8 @@ WINDOW = 16  # Contiguous regions of at least this number of elements are gather
 class Chunk(Operations):
     """The calls for a chunk of vertices.
 
-    The vertices are the grid `piece`, which is a part of the larger grid `nest`. `packed` contains
-    the copies of inputs that several vertices of `nest` share, by the id of the region.
+    The vertices are those of the grid `piece`, which is a part of the larger grid `nest`. `packed`
+    maps region ids to the copies of inputs that several vertices of `nest` share.
     """
 
     def __init__(self, plan: BatchPlan, nest: Nest, piece: Nest, packed: dict[int, Array]) -> None:
@@ -40,8 +40,9 @@ class Chunk(Operations):
         self.buffers = plan.buffers
         self.lead = piece.shape
         self.rows = slice(piece.first, piece.first + piece.count)
-        # The memory order of the axes of the region `placement.model`, if the results of operations
-        # get its layout. Otherwise the list is empty, and each operation chooses its layout.
+        # If the results of operations get the layout of the region `placement.model`: the memory
+        # order of this region's axes. Otherwise, the list is empty, and each operation chooses its
+        # own layout.
         self.order: list[int] = []
         if self.placement.model is not None:
             self.order = by_stride(
@@ -54,7 +55,8 @@ class Chunk(Operations):
 
     def bind(self) -> None:
         """Append the calls for these vertices."""
-        # The indices of the store ops whose stored value was computed directly in its target.
+        # The indices of store ops that are not needed, because their value was computed directly in
+        # the target of the store.
         done: set[int] = set()
         for number, op in enumerate(self.trace.ops):
             if op.kind == "region":
@@ -103,10 +105,10 @@ class Chunk(Operations):
     def _result(self, op_number: int, op: Op, done_stores: set[int]) -> Array:
         """Append the calls that compute the result of an op, and return its array.
 
-        A value that depends only on shared regions is computed once, with axes of length 1. If a
-        later op writes to the value, it is then copied for every vertex. If the result is computed
-        directly in the target of a store op, that op is no longer needed, and its number is added
-        to `done_stores`.
+        A value that depends only on shared regions is computed only once, with vertex axes of
+        length 1. It is then copied for every vertex if a later op writes to it. If the result is
+        computed directly in the target of a store op, the store op is no longer needed, and its
+        number is added to `done_stores`.
         """
         leads = [self.values[a.id].shape[: self.axes] for a in op.args if isinstance(a, Ref)]
         lead = np.broadcast_shapes(*leads) if leads else self.lead
@@ -129,7 +131,7 @@ class Chunk(Operations):
         return out
 
     def _order_of(self, value: int) -> list[int]:
-        """Return the axes of a buffer in memory order, or [] for the order of the sample.
+        """Return a buffer's axes in memory order, or [] if it is the order of the trace's sample.
 
         `value` is the id of the value that the buffer is for.
         """
@@ -138,9 +140,9 @@ class Chunk(Operations):
     # Methods for regions and for views of values
 
     def _region(self, root: int) -> Array:
-        """Return the region with id `root` of these vertices as one array.
+        """Return the region with id `root` of all vertices of the chunk as one array.
 
-        It is a view of the memory in place, a part of the packed copy, or a buffer.
+        The array is a view of the memory in place, a part of the packed copy, or a buffer.
         """
         region = self.placement.regions[root]
         if root in self.placement.in_place:
@@ -167,9 +169,10 @@ class Chunk(Operations):
         return buffer
 
     def _gather(self, root: int, region: Region, buffer: Array) -> None:
-        """Append the call that copies a region of every vertex into a buffer."""
+        """Append the call that copies the region `root` of every vertex into a buffer."""
         flat = self.plan.memory.flat(region.field.dtype)
-        # Whether the rows of all vertices are next to each other and no vertices share the region.
+        # Whether each vertex has its own region, and the buffer places the same row of all vertices
+        # next to each other.
         runs_down = root in self.placement.down and buffer.shape[: self.axes] == self.lead
         if root in self.placement.column and not runs_down:
             self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))
@@ -223,8 +226,8 @@ class Chunk(Operations):
             * element_distance
         )
         strides = (*lead_strides, *(stride * element_distance for stride in sample.strides))
-        # `anchor` is the root as one row that begins with the first element of the view. Creating
-        # it is address arithmetic only: the strides select the elements.
+        # `anchor` is a row that begins at the first element of the view. Only the address of
+        # `anchor` is used: the strides select the elements.
         anchor = self.xp.as_strided(root_array, (element_offset + 1,), (sample.itemsize,))[
             element_offset:
         ]
@@ -234,7 +237,7 @@ class Chunk(Operations):
     def _read(self, op: Op, op_number: int) -> Array:
         """Return one element of every vertex: a view, or a copy.
 
-        It is a copy if the element is overwritten before its last use.
+        A copy is returned if the element is overwritten before its last use.
         """
         source, index = op.args
         element = self.within(self.values[source.id], index)
@@ -251,9 +254,9 @@ class Chunk(Operations):
     # Methods for stores
 
     def _direct(self, op_number: int, op: Op) -> int | None:
-        """Return the number of the store op in whose target this result can be computed, or None.
+        """Return the number of the store op whose target can receive this result directly, or None.
 
-        The store must be the only use of the result, and must store all of it.
+        The store op must be the only use of the result, and must store all of it.
         """
         if op.kind not in ("ufunc", "product", "reduce"):
             return None

@@ -1,11 +1,10 @@
-"""Products of matrices of halves, many at a time, with numpy's bits.
+"""Many products of matrices of halves at once, with the same bits as numpy's products.
 
 numpy multiplies halves one by one: the products are exact, they are added in single precision in
 the order of the terms, and the sum is rounded once. Single precision represents a product of two
 halves exactly. So any loop that adds the terms of each element in order, starting from zero, gives
-the same bits. numpy's einsum does so if its innermost loop runs along an axis that is not summed.
-The operands are copied as singles, with the longest of three axes innermost: the rows, the columns
-or the vertices.
+the same bits. numpy's einsum is such a loop if its innermost axis is not summed. So the operands
+are copied as singles, with a long axis innermost: the rows, the columns or the vertices.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ import numpy as np
 from ipu_teach.engine.backend import Call
 from ipu_teach.types import Array
 
-LONG = 16  # An innermost axis of at least this length is worth the start of a loop.
-# The copies of one block take at most this number of bytes. They fit a core's second-level cache.
+LONG = 16  # The minimum length of an innermost axis that is worth a loop.
+# The maximum number of bytes of a block's copies, which fit a core's second-level cache.
 BLOCK_BYTES = 512 * 1024
 
-# The subscripts for einsum, by method. A method is named after the innermost axis of the copies:
-# "columns" or "vertices".
+# Maps each method to its subscripts for einsum. A method is named after the innermost axis of the
+# operands' copies: "columns" or "vertices".
 _SUMS = {"columns": "...ij,...jk->...ik", "vertices": "ij...,jk...->ik..."}
 
 
@@ -41,10 +40,10 @@ class HalfProducts:
     def calls(self, left: Array, right: Array, out: Array) -> list[Call]:
         """Return the calls that store `left @ right` in `out`; all three are float16.
 
-        Their shapes are (..., m, k), (..., k, n) and (..., m, n). If all products along an axis
-        share an operand, this axis of the operand has length 1.
+        Their shapes are (..., m, k), (..., k, n) and (..., m, n). If all products along a leading
+        axis share an operand, this axis has length 1 in the operand.
         """
-        # With more rows than columns, compute the transposed product instead.
+        # If the result has more rows than columns, compute its transpose.
         if out.shape[-2] > out.shape[-1]:
             left, right, out = (
                 operand_array.swapaxes(-1, -2) for operand_array in (right, left, out)
@@ -54,8 +53,8 @@ class HalfProducts:
         # With only one column, rearranging costs more than numpy's own loop.
         if self._exact and num_columns < 2:
             return [(np.matmul, (left, right, out))]
-        # Along an axis of length 1 in both operands, all results are equal, so they are computed
-        # once.
+        # If an axis has length 1 in both operands, all results along it are equal, so they are
+        # computed once.
         lead_shape = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         elements = num_rows * inner_length + inner_length * num_columns + num_rows * num_columns
         products_per_block = max(1, BLOCK_BYTES // (4 * elements or 1))
@@ -114,8 +113,8 @@ class HalfProducts:
     def _way(self, n: int, count: int) -> str:
         """Return the method for `count` products with `n` columns each.
 
-        "columns" and "vertices" name the innermost axis of the operands' copies. "blas" is used if
-        the order of the sums does not matter.
+        The methods "columns" and "vertices" are named after the innermost axis of the operands'
+        copies. The method is "blas" if the order of the sums does not matter.
         """
         if not self._exact:
             return "blas"
@@ -124,8 +123,8 @@ class HalfProducts:
     def _copy(self, name: str, operand: Array, way: str, is_shared: bool) -> tuple[Array, Call]:
         """Return (array for a copy of an operand in single precision, the call that copies it).
 
-        A copy that all blocks share (`is_shared`) has its own memory, and any other uses the
-        scratch memory `name`. `way` is the method.
+        A copy that all blocks share (`is_shared`) has its own memory. Any other copy uses the
+        scratch memory `name`. `way` is the method, such as "columns".
         """
         turned = _turned(operand, way)
         copy = np.empty(turned.shape, np.float32) if is_shared else self._buffer(name, turned.shape)
@@ -141,7 +140,7 @@ class HalfProducts:
 
 
 def sum_products(form: str, left: Array, right: Array, out: Array) -> None:
-    """Compute products of matrices by einsum, with the subscripts `form`, into `out`."""
+    """Compute matrix products with einsum into `out`; `form` are the subscripts."""
     np.einsum(form, left, right, out=out)
 
 

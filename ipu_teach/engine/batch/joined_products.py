@@ -1,10 +1,10 @@
-"""Join many small products of matrices into a few large ones.
+"""Join many small matrix products into a few large ones.
 
-The products of several vertices in a row can be joined if the vertices share one operand, and if
-their other operands and their results are each adjacent in memory. Then the adjacent matrices are
-treated as one larger matrix, and the products become one product. BLAS sums the terms of this
-product in another order. So products are joined only with `Engine(exact=False)`. Whether they are
-joined depends only on shapes and strides.
+The products of consecutive vertices can be joined if the vertices share one operand, if their other
+operands are adjacent in memory, and if their results are adjacent too. Adjacent matrices are then
+treated as one larger matrix, so that a single product computes all results. BLAS sums the terms of
+this product in another order. So products are joined only with `Engine(exact=False)`. Whether they
+are joined depends only on shapes and strides.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MOST_ELEMENTS = 1 << 20
 def join_products(xp: Backend, a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
     """Return the operands and the result of fewer, larger products with the same elements.
 
-    `a`, `b` and `out` are the arrays of `a @ b` stored in `out`, of shapes (…, m, k), (…, k, n)
-    and (…, m, n). In the result (a, b, out), as many leading axes as possible are joined to an axis
-    of the matrices.
+    `a`, `b` and `out` are the arrays of `a @ b` stored in `out`, of shapes (…, m, k), (…, k, n) and
+    (…, m, n). In the result (a, b, out), as many leading axes as possible have been joined to a
+    matrix axis.
     """
     for axis in reversed(range(out.ndim - 2)):
         axis_length = out.shape[axis]

@@ -28,8 +28,9 @@ Argument: TypeAlias = tuple[tuple[EllipsisType, ...] | None, Any]
 def check_fits(numbers: Array, dtype: AnyDType, line: str, table: FrozenTable, rows: Array) -> None:
     """Raise an error if an integer element cannot hold a number that is stored in it.
 
-    The error is that of the plain vertex loop. `numbers` contains one number for each vertex, and
-    `rows` the rows of the vertices in the same order. `line` is the line of the store.
+    The error is the same as in the plain vertex loop. `numbers` contains the number that each
+    vertex stores, and `rows` the table rows of these vertices. `line` is the program line of the
+    store.
     """
     bounds = np.iinfo(dtype)
     lowest = int(bounds.min)
@@ -42,20 +43,20 @@ def check_fits(numbers: Array, dtype: AnyDType, line: str, table: FrozenTable, r
     fits = fits.reshape(-1)
     if not fits.all():
         misfits = np.flatnonzero(~fits)
-        # The first of these vertices in the order of the loop.
+        # The vertex with an unsuitable number that comes first in the plain vertex loop.
         first_misfit = int(misfits[np.argmin(rows[misfits])])
         error = OverflowError(f"{numbers.reshape(-1)[first_misfit]} does not fit into {dtype}")
         raise compute_error(table.codelet, error, line, vertex_name(table, int(rows[first_misfit])))
 
 
 def store_unsigned(place: Array, numbers: Array) -> None:
-    """Store floats in unsigned integer elements, as the plain vertex loop does."""
+    """Store floats in unsigned integer elements, in the same way as the plain vertex loop."""
     fits = (numbers > -1) & (numbers < np.float64(2.0 ** (8 * place.itemsize)))
     np.copyto(place, numbers if fits.all() else to_unsigned(numbers, place.dtype), "unsafe")
 
 
 def scatter(flat: Array, index: Array, buffer: Array) -> None:
-    """Write the elements of every vertex back to their positions `index` in memory."""
+    """Write the elements of every vertex back to memory, where their positions are `index`."""
     flat[index] = buffer.reshape(index.shape)
 
 
@@ -70,7 +71,7 @@ def gather_windows(windows: Array, starts: Array, buffer: Array) -> None:
 def bits_unless(bits: Array, condition: Array, out: Array) -> None:
     """Write `bits` to `out` where a condition is false, and 0 where it is true.
 
-    `bits` and `out` are numbers of any type, viewed as unsigned integers.
+    `bits` and `out` are arrays of any type, viewed as unsigned integers.
     """
     np.multiply(bits, np.logical_not(condition), out)
 
@@ -102,7 +103,7 @@ def call_dense(
     """Call a function of np.linalg for the matrices of all vertices.
 
     If the function refuses a matrix, or a matrix is unsuitable (see `matrices`), the error or the
-    warning names the first such vertex. `vectors` is True if the last argument and the result are
+    warning names the first such vertex. If `vectors` is True, the last argument and the result have
     one vector per vertex; they are passed as matrices of one column. `name_vertex(i)` returns the
     name of vertex i.
     """

@@ -1,6 +1,7 @@
 """When each value of a trace is used last, and whether the memory order of a value matters.
 
-A root is a value that is not a view of another value (see `Trace`). Functions return roots by id.
+A root is a value that is not a view of another value (see `Trace`). The functions identify a root
+by its id.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, item_of, layout_independent
 
-# If a trace has at least this number of ops, it is faster to place the numbers of all vertices next
+# The number of ops in a trace from which it is faster to place the same number of all vertices next
 # to each other.
 SCALAR_OPS = 4
 
@@ -33,8 +34,8 @@ def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
             store_ops[trace.roots[op.args[0].id]].append(op_number)
     if isinstance(trace.returned, Ref):
         last_op[trace.roots[trace.returned.id]] = len(trace.ops)
-    # A read may be a view of its source. In this case, the source must live as long as the
-    # read.
+    # The result of a read op may be a view of its source, so the source must live as long as this
+    # result.
     for op in reversed(trace.ops):
         if op.kind == "read":
             source = trace.roots[op.args[0].id]
@@ -77,12 +78,13 @@ def soft_roots(trace: Trace, exact: bool) -> set[int]:
 
 
 def summed_down(trace: Trace) -> dict[int, int]:
-    """Return, by root, the axis along which reductions add whole rows of the root's array.
+    """Return {root: axis} for roots that are reduced along an axis by adding complete rows.
 
-    Each root is used only by operations on single elements, by operations `along_an_axis`, and by
-    reductions over one axis that is not the last. Such a reduction adds one row to the next, so its
-    bits do not change if the same rows of all vertices are next to each other in memory. numpy then
-    adds them in one long loop instead of many short ones.
+    A root is included if it is used only by operations on single elements, by operations
+    `along_an_axis`, and by reductions over a single axis that is not the last. Such a reduction
+    adds row after row, so its bits do not change if the rows with the same number in all vertices
+    are placed next to each other in memory. This is faster, because numpy then adds them in one
+    long loop instead of many short ones.
     """
     hard: set[int] = set()
     axes: dict[int, int] = {}
@@ -143,7 +145,7 @@ def live_bytes(trace: Trace, last_op: dict[int, int]) -> int:
 def only_numbers(trace: Trace) -> bool:
     """Return whether a trace has at least SCALAR_OPS operations, all of them on single numbers.
 
-    If so, it is faster to place the numbers of all vertices next to each other.
+    If so, it is faster to place the same number of all vertices next to each other.
     """
     work = [op for op in trace.ops if op.kind in ("ufunc", "elementwise")]
     has_only_simple_ops = {op.kind for op in trace.ops} <= {
@@ -166,21 +168,22 @@ def only_numbers(trace: Trace) -> bool:
 def alone_or_backwards(trace: Trace, op: Op) -> bool:
     """Return whether numpy could give other bits for many vertices than for a single vertex.
 
-    `op` is elementwise. Other bits are possible for some powers, for a result of one half per
+    `op` is elementwise. Other bits are possible for some powers, for a result of a single HALF per
     vertex, and for operands with a negative stride. The op must then be called vertex by vertex.
     """
     result = np.asarray(trace.samples[op.result])
     power = op.fn in (np.power, operator.pow)
     if result.size == 1 and (power or result.dtype == np.float16):
         return True
-    # numpy squares, inverts or takes the root if the only exponent is 2, -1 or 0.5.
+    # If there is a single exponent, and it is 2, -1 or 0.5, numpy squares, inverts or takes the
+    # root instead.
     if power and isinstance(op.args[1], Ref) and np.ndim(trace.samples[op.args[1].id]) == 0:
         return True
     samples = [trace.samples[a.id] for a in op.args if isinstance(a, Ref)]
     return any(stride < 0 for sample in samples for stride in sample.strides)
 
 
-# numpy functions that give the same bits for one row and for each row of a contiguous matrix.
+# numpy functions that give the same bits for a single row as for each row of a contiguous matrix.
 _BY_ROWS = {np.argmax, np.argmin, np.argsort, np.cumsum, np.mean, np.sort, np.std, np.var}
 _SUMMING = {np.mean, np.std, np.var}
 
@@ -220,5 +223,5 @@ def by_rows(trace: Trace, op: Op) -> bool:
         and sample.size > 0
         and sample.flags.c_contiguous
     )
-    # A sum that converts the type is divided into pieces that do not end where rows end.
+    # If a sum converts the type, numpy divides it into pieces that do not end where rows end.
     return is_plain_row and (op.fn not in _SUMMING or sample.dtype in (np.float32, np.float64))

@@ -1,7 +1,7 @@
 """The array calls for the operations of a trace, each for many vertices together.
 
-The bits are those of the plain vertex loop: no sum is reordered, and an operation that numpy
-computes differently for many vertices is called vertex by vertex.
+They give the same bits as the plain vertex loop: no sum is reordered, and if numpy computes an
+operation differently for many vertices, it is called vertex by vertex.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Operations:
     def operand(self, value: Any, rank: int) -> Any:
         """Return the array of an op's argument: the vertices' axes, followed by the value's axes.
 
-        Axes of length 1 are inserted so that the value has at least `rank` axes. An argument that
-        is not traced is the same for all vertices, and has no axes for them.
+        Axes of length 1 are inserted, so that the value has at least `rank` axes. An argument that
+        is not traced is the same for all vertices, so its array has no vertex axes.
         """
         if not isinstance(value, Ref):
             return self.xp.operand(value)
@@ -106,7 +106,8 @@ class Operations:
             if self.xp.on_host and (call := _or_zero(condition, args[1], args[2], out)) is not None:
                 self.calls.append(call)
                 return
-            # np.where converts a Python integer that does not fit; an assignment would refuse it.
+            # np.where converts a Python integer that does not fit the dtype, whereas an assignment
+            # would raise an error.
             chosen, alternative = (
                 self.xp.array(np.asarray(a).astype(out.dtype)) if type(a) is int else a
                 for a in args[1:]
@@ -137,8 +138,8 @@ class Operations:
             if not dense or sample.size == 0:
                 self._each(op, out)
                 return
-            # `row` has all elements of a vertex in one axis, in the order in memory in which numpy
-            # sums them.
+            # `row` has all elements of a vertex in a single axis, in memory order, which is the
+            # order in which numpy sums them.
             lead = array.shape[:axes]
             row = self.xp.as_strided(
                 array, (*lead, sample.size), (*array.strides[:axes], sample.itemsize)
@@ -212,8 +213,8 @@ class Operations:
         args: list[Argument] = []
         for argument in op.args:
             if isinstance(argument, Ref):
-                # A 0-d array must stay a 0-d array: numpy computes differently with scalars, and
-                # with a single element whose stride is not that of a row.
+                # A 0-d array must stay a 0-d array, because numpy may compute differently with a
+                # scalar, or with a single element whose stride is not that of a row.
                 sample = self.trace.samples[argument.id]
                 value = self.values[argument.id]
                 value = np.broadcast_to(value, (*lead, *value.shape[self.axes :]))
@@ -238,9 +239,10 @@ class Operations:
 def _or_zero(condition: Array, if_true: Operand, if_false: Operand, out: Array) -> Call | None:
     """Return a fast call for np.where(condition, if_true, if_false) if one of the two is 0.
 
-    The result is None if neither is the plain number 0, or if the other is not an array of the
-    dtype of `out`. The call multiplies the bits of the other value by the condition or its
-    negation, as integers. numpy multiplies many numbers at once, but copies by a mask one by one.
+    The call multiplies the bits of the other value, as integers, by the condition or its negation.
+    This is faster, because numpy multiplies many numbers at once, but copies by a mask one by one.
+    The result is None if neither value is the plain number 0, or if the other value is not an array
+    with the dtype of `out`.
     """
     for retained, zero, call in (
         (if_true, if_false, np.multiply),

@@ -17,9 +17,9 @@ from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import PREFIX, Nest, Region, find_nests, running_order
 from ipu_teach.types import Array
 
-# A region that vertices share is copied once per step if it has at most this number of bytes.
+# The maximum number of bytes of a shared region that is copied once per step for all vertices.
 PACK_BYTES = 64 * 1024 * 1024
-# Rows of more elements than this are summed as fast in place as after a copy to a buffer.
+# The maximum length of rows that are summed faster after a copy to a buffer than in place.
 SHORT_ROW = 8
 
 
@@ -27,17 +27,19 @@ SHORT_ROW = 8
 class GroupPlacement:
     """The places in memory of a group's regions while its vertices run.
 
-    A region is identified by its id in the trace, which is its root.
+    A region is identified by its id in the trace, the id of its root.
 
-    * `regions`: the regions, by id
+    * `regions`: maps the id of each region to the region
     * `nests`: the vertices, as grids of vertices at regular distances (see `views.Nest`)
-    * `column`: for each region with regular distances, by id, its row in the arrays of the nests
+    * `column`: maps the id of each region at regular distances to its row in the arrays of the
+      nests
     * `in_place`: the ids of the regions that are used in place
     * `strided`: the ids of the regions in place that are not contiguous
     * `running`: the order in which the vertices run, or None for the order of the group
     * `model`: the id of the region whose memory order the results get, or None
     * `side_by_side`: whether equal elements of all vertices are next to each other in buffers
-    * `down`: the result of `last_use.summed_down`; this axis comes first in a buffer's memory
+    * `down`: the result of `last_use.summed_down`, {value: axis}; this axis of the value is
+      outermost in its buffer's memory
     """
 
     trace: Trace
@@ -55,8 +57,8 @@ class GroupPlacement:
     def order(self, value: int, axes: int) -> list[int]:
         """Return the axes of a value's buffer in the order in which they are in memory.
 
-        The first `axes` axes are those of the vertices. The result is empty if the vertex's own
-        axes have the order of the sample.
+        The first `axes` axes are those of the vertices. The result is [] if the value's axes have
+        the same order as in the trace's sample.
         """
         axis = self.down.get(value)
         if axis is None:
@@ -83,7 +85,7 @@ class GroupPlacement:
         return count < nest.count and count * region.bytes <= PACK_BYTES
 
     def copied_bytes(self) -> int:
-        """Return the bytes of one vertex's regions that are copied separately for this vertex."""
+        """Return the number of bytes that are copied separately for each vertex."""
         return sum(
             r.bytes
             for i, r in self.regions.items()
@@ -168,8 +170,8 @@ def place_group(site: Site) -> GroupPlacement:
                 continue
         placement.in_place.append(root)
     placement.strided = {root for root in placement.in_place if not regions[root].contiguous}
-    # If the layout does not matter, results get the layout of the strided region with the most
-    # axes. numpy then traverses all arrays row by row, across the boundaries between vertices.
+    # If the layout of the results does not matter, they get the layout of the strided region with
+    # the most axes, so that numpy can traverse all arrays row by row, across vertices.
     if placement.strided and not placement.side_by_side and soft >= set(trace.roots):
         placement.model = max(placement.strided, key=lambda root: np.ndim(trace.samples[root]))
     return placement
@@ -180,8 +182,8 @@ def _nested(
 ) -> tuple[list[Nest], dict[int, int]]:
     """Return (nests, columns): a group's vertices as grids at regular distances.
 
-    `columns` maps the id of each region whose starts are regular to its row in the arrays of the
-    nests, `Nest.base` and `Nest.steps`. Larger regions come first.
+    `columns` maps the id of each region with regular starts to its row in `Nest.base` and
+    `Nest.steps`. Larger regions come first.
     """
     candidates = [
         root
@@ -189,7 +191,7 @@ def _nested(
         if region.size
         and (region.contiguous or len(region.strides or ()) == np.ndim(trace.samples[root]) > 0)
     ]
-    # A prefix is enough to recognise regions without an order.
+    # The first vertices are enough to recognise regions with irregular starts.
     ordered = (root for root in candidates if find_nests(regions[root].starts[None, :PREFIX]))
     candidates = sorted(ordered, key=lambda root: -regions[root].bytes)
     chosen = candidates
@@ -205,7 +207,7 @@ def _nested(
             if nests_with_root is not None:
                 chosen = [*chosen, root]
                 nests = nests_with_root
-    # If there are no nests, all vertices form a single nest without a region.
+    # If no region has regular starts, all vertices form a single nest without regions.
     single_nest = Nest(0, (count,), np.zeros(0, np.int64), np.zeros((0, 1), np.int64))
     return nests or [single_nest], {
         root: column_number for column_number, root in enumerate(chosen)

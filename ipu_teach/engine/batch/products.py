@@ -1,9 +1,9 @@
 """`a @ b` for many vertices: a choice between several methods.
 
-Two vectors are a dot product, with the bits of each vertex's own product. If an operand is a
-matrix, the product is computed in one of three ways: joined with the products of other vertices
-where that is allowed (`joined_products`), in numpy's own order for halves (`half_products`), and
-otherwise by BLAS.
+If both operands are vectors, the product is a dot product, with the same bits as a separate product
+for each vertex. If an operand is a matrix, there are three methods: joining the product with those
+of other vertices, if that is allowed (`joined_products`); for halves, adding in numpy's order
+(`half_products`); and otherwise, BLAS.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ipu_teach.types import Array
 class Products:
     """Returns the calls for the products of one group.
 
-    With `exact`, the results have the bits of the plain vertex loop.
+    With `exact`, the results have the same bits as in the plain vertex loop.
     """
 
     def __init__(self, xp: Backend, exact: bool) -> None:
@@ -47,7 +47,7 @@ class Products:
         """
         if ranks == (1, 1) and self._exact:
             return [(self._xp.vecdot, (left_operand, right_operand, out))]
-        # The operands become matrices: a vector becomes one row or one column.
+        # Vector operands become matrices of one row or one column.
         left = left_operand
         right = right_operand
         result = out

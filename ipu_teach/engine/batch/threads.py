@@ -1,8 +1,8 @@
 """Divide the vertices of a group among several threads, each with its own calls and buffers.
 
-The results do not depend on the threads, because vertices are independent. Threads pay if a kernel
-computes more than it moves: numpy releases the interpreter while it works, but all threads share
-the memory bandwidth.
+The results do not depend on the threads, because vertices are independent. Threads are worthwhile
+if a kernel computes more than it moves data: numpy lets other threads run while it computes, but
+all threads share the memory bandwidth.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.site import Site
 
-# A thread for fewer vertices than this would cost more time than it saves.
+# The number of vertices below which a thread costs more time than it saves.
 LEAST_SHARE = 256
 
 
@@ -37,8 +37,8 @@ def shares(site: Site) -> list[Site]:
 def run_parallel(pool: ThreadPoolExecutor, lists: list[list[Call]]) -> None:
     """Run several lists of calls at the same time, and wait for all of them.
 
-    Only then raise the first error, or the interruption. So no thread writes to memory after this
-    function has ended.
+    Only after that, the first error or the interruption is raised. So no thread writes to memory
+    after this function has ended.
     """
     waiting: list[Future[None]] = []
     try:

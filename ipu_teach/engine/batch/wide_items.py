@@ -1,8 +1,7 @@
-"""Gather and scatter several elements at once, where their positions are consecutive.
+"""Gather and scatter several elements at once if their positions are consecutive.
 
 numpy moves an item of up to 32 bytes as fast as an item of 4 bytes. Elements that are neighbours in
-both source and destination are therefore moved as one wide item. The values are the same either
-way.
+both source and destination are therefore moved as one wide item. The values do not change.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-WIDEST = 32  # numpy moves items of up to this number of bytes by one or two instructions.
-LEAST_PUT = 16  # For items of fewer bytes, np.put takes longer than an assignment by index.
+WIDEST = 32  # The bytes of the largest item that numpy moves with one or two instructions.
+LEAST_PUT = 16  # The bytes from which np.put is faster than an assignment by index.
 
 
 def wide_items(
@@ -20,9 +19,9 @@ def wide_items(
 ) -> tuple[Array, Array, Array] | None:
     """Return (items of `flat`, positions of the items to move, items of `buffer`), or None.
 
-    An item is several adjacent elements. `index` contains the positions in `flat` of the elements
-    of `buffer`, in the order of its memory. The result is None if the positions cannot be divided
-    into groups of adjacent elements of equal length, or if an item would have fewer than
+    An item consists of several adjacent elements. `index` contains the position in `flat` of each
+    element of `buffer`, in the memory order of `buffer`. The result is None if the positions cannot
+    be divided into groups of adjacent elements of equal length, or if an item would have fewer than
     `minimum_bytes`.
     """
     itemsize = flat.itemsize

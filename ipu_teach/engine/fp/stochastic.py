@@ -1,17 +1,18 @@
-"""Stochastic rounding of values that codelets store in halves, on tiles with the bit ESR.
+"""Stochastic rounding of values that codelets store in HALF fields, on tiles with the bit ESR set.
 
-It applies where a codelet assigns results of single or higher precision to a HALF field. Values
-that are already halves are unchanged, including the results of arithmetic on halves. Python's own
+It applies where a codelet assigns a result of single or higher precision to a HALF field. A result
+that is a half already, such as that of arithmetic on halves, needs no rounding. Python's own
 numbers, such as literals, are rounded to nearest.
 
-Every worker has a generator (`Registers.generators`). Each time a compute set runs in which a
-vertex may round stochastically, each worker draws one word, a random number. Vertex number n of the
-compute set uses the word of one worker of its tile. The id of this worker is n modulo the number of
-workers, which is 6 on the IPU. A MultiVertex uses the words of all workers.
+Every worker has a random number generator (`Registers.generators`). If a vertex of a compute set
+may round stochastically, every worker draws one random word each time that the compute set runs.
+Vertex number n of the compute set uses the word of a single worker of its tile, the worker with the
+id n modulo the number of workers (6 on the IPU). A MultiVertex uses the words of all workers.
 
 The random bits of the vertex follow from the word and n, as `types.generator.counted` defines. Each
-store uses 32 of these bits per element, in order, starting at the next multiple of 64 bits. So no
-bit depends on the order in which vertices run, on how many run at a time, or on the way they run.
+store uses 32 of these bits per element, in order, starting at the next multiple of 64 bits. So the
+bits do not depend on the order in which vertices run, on how many run at a time, or on whether they
+run as array calls or loops.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class StochasticRounding:
         self.watched = watched
 
     def begin(self, words: Array) -> None:
-        """Set new keys for a run of the compute set, so that its random words are new.
+        """Set new keys before a run of the compute set, so that this run uses new random words.
 
         `words` are the numbers that the workers have drawn: uint64[tiles, workers].
         """
@@ -58,9 +59,9 @@ class StochasticRounding:
     def rounded(self, values: Array, members: Array | slice, worker: int, first_word: int) -> Array:
         """Return `values` (vertices, ...) rounded to halves.
 
-        `members` are the indices of the vertices in the group. Each vertex uses its key with the
-        index `worker`. A key determines a series of random words, of which those from `first_word`
-        on are used.
+        `members` are the indices of the vertices in the group. Each vertex uses its key for the
+        worker with index `worker`. The key determines a series of random words, which are used from
+        number `first_word` on.
 
         :raises FloatingPointError: with `watched`, if a finite value becomes infinite.
         """
@@ -97,7 +98,7 @@ class RoundedStores:
         self._rounding = rounding
         self._worker = worker
         self._running = running
-        # For each store, by its number: the index of its first word in the vertex's random
+        # Maps the number of each store to the index of its first word in the vertex's random
         # stream.
         self._words: dict[int, int] = {}
         num_words = 0
@@ -108,7 +109,8 @@ class RoundedStores:
                 store_elements = trace.samples[op.args[0].id].size
                 num_words = num_words + words_of(store_elements)
                 num_elements = num_elements + store_elements
-        # For each element: half of a 64-bit random word, and temporary arrays of 32-bit words.
+        # Each element needs half of a 64-bit random word, and elements of temporary arrays of
+        # 32-bit words.
         self.bytes_per_vertex = 16 * num_elements
 
     def call(self, store_number: int, place: Array, source: Array, rows: slice) -> Call | None:
@@ -137,12 +139,12 @@ def words_of(elements: int) -> int:
 
 
 class StoredHalf(OnePtrArray):
-    """A HALF field of one vertex, or a view of it, that handles the stores into it.
+    """A HALF field of one vertex, or a view of it, that rounds and checks values stored in it.
 
-    `stream` is (key, number of the next random word), or None. If it is not None, wider floats are
-    rounded stochastically with these words. `overflows` lists the overflows that were reported
-    since the last store. If there are any, a store replaces infinities by NaN, or raises
-    `FloatingPointError` if `stops` is True. A field whose layout is ONE_PTR has no length.
+    `stream` is (key, number of the next random word) for rounding wider floats stochastically, or
+    None for rounding to nearest. `overflows` lists the overflows since the last store. If there are
+    any, a store replaces infinities by NaN, or raises `FloatingPointError` if `stops` is True. A
+    field whose layout is ONE_PTR has no length.
     """
 
     stream: Array | None = None
@@ -150,7 +152,7 @@ class StoredHalf(OnePtrArray):
     stops: bool = False
 
     def __array_finalize__(self, parent: object) -> None:
-        # This condition is true if `self` is a view of a stored half.
+        # Only a view of a `StoredHalf`, which shares its memory, takes over its attributes.
         if isinstance(parent, StoredHalf) and np.may_share_memory(self, parent):
             self.stream = parent.stream
             self.overflows = parent.overflows
@@ -193,7 +195,7 @@ class StoredHalf(OnePtrArray):
 
 
 def _plain(value: Any) -> Any:
-    """Return a stored half as a plain array, and any other value unchanged."""
+    """Return a `StoredHalf` as a plain array, and any other value unchanged."""
     return value.view(np.ndarray) if isinstance(value, StoredHalf) else value
 
 
@@ -229,6 +231,6 @@ def narrows(trace: Trace, op: Op) -> bool:
 def _wide(value: Operand, dtype: AnyDType) -> bool:
     """Return whether a value is a float wider than half, and not Python's own float.
 
-    A numpy float64 is an instance of Python's float, so the exact type is compared.
+    The exact type is compared, because a numpy float64 is an instance of Python's float.
     """
     return type(value) is not float and dtype.kind == "f" and dtype.itemsize > 2

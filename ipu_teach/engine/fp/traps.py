@@ -1,20 +1,23 @@
-"""Floating-point exceptions: stop a run, or replace the overflow of a half by NaN.
+"""Floating-point exceptions, which stop a run, or store NaN where a half overflows.
 
-They are controlled by bits of a tile's control register (`graph.registers`). INV, DIV0 and OFLO
-stop the run at an invalid operation, a division by zero, and an overflow. With NANOO, a HALF field
-receives NaN instead of infinity where halves overflow. Three options of the engine set these bits
-when a program is loaded, and `set_floating_point_behaviour` while it runs:
+Bits in a tile's control register (`graph.registers`) switch the exceptions on. With the bits INV,
+DIV0 and OFLO, the run stops at an invalid operation, a division by zero, and an overflow
+respectively. With the bit NANOO, a HALF field receives NaN instead of infinity where a half
+overflows. `set_floating_point_behaviour` sets these bits while a program runs, and three engine
+options set them when it is loaded:
 
 * debug.floatPointOpException: INV, DIV0 and OFLO
 * debug.nanOverflowMode: NANOO
-* debug.nanOverflowException: NANOO, and the store stops the run
+* debug.nanOverflowException: NANOO, and in addition the store that overflows stops the run
 
-The exceptions are those that numpy reports, vertex by vertex. Differences and limits:
+The simulated exceptions are those that numpy reports, vertex by vertex. They differ from the
+chip's:
 
-* A NaN that is only passed on does not stop the run; on the chip, it does.
-* The overflow of integers stops the run only for a single integer, in vertices with FLOAT or HALF
-  fields that run one by one. A division of integers by zero always stops it.
-* If one assignment stores both an infinity and an overflow, both become NaN.
+* An operation that only passes on a NaN operand does not stop the run; on the chip, it does.
+* An integer overflow stops the run only if it is in a single integer (not an array), and if the
+  vertex has FLOAT or HALF fields and runs by itself. An integer division by zero always stops the
+  run.
+* If one assignment stores both an exact infinity and an overflow, both become NaN.
 * Copies, streams and vertices that draw random numbers are not checked.
 """
 
@@ -46,7 +49,7 @@ from ipu_teach.types.regions import FieldArrays
 if TYPE_CHECKING:
     from ipu_teach.engine.site import Site
 
-# After this many batches in a row with a reported exception, vertices run one by one.
+# After exceptions in this number of consecutive runs, the vertices only run one by one.
 MOST_ALARMS = 3
 
 
@@ -80,8 +83,8 @@ class FloatingPoint:
     def watch(self, overflows: list[str]) -> AbstractContextManager[object]:
         """Return a context in which numpy raises errors for exceptions that stop the vertex.
 
-        With `nan` and without `oflo`, an overflow raises no error. Instead, its name is appended to
-        `overflows`, and the next store of halves removes it.
+        With `nan` but without `oflo`, an overflow raises no error. Instead, numpy's name of the
+        exception is appended to `overflows`, which the next store of halves empties.
         """
         overflow = "ignore"
         if self.oflo:
@@ -117,9 +120,10 @@ class TrapWatch:
 
 
 def watch_of(group: Group, registers: Registers) -> TrapWatch | None:
-    """Return the exceptions that stop vertices of `group` with the present registers.
+    """Return the exceptions that stop vertices of `group` with the present register values.
 
-    Return None if there are none, or if the vertices do not compute with floats.
+    The result is None if there are no such exceptions, or if the vertices do not compute with
+    floats.
     """
     if group.is_bulk or not any(
         field.dtype in (FLOAT, HALF) for field in group.table.fields.values()
@@ -133,8 +137,9 @@ class Guarded:
     """Runs batches of vertices that may trap: a floating-point exception may stop them.
 
     If numpy reports an exception, the changes of the batches are undone, and the plain vertex loop
-    runs instead. The loop names the vertex, stores NaN where necessary, or finds that there is no
-    exception. After `MOST_ALARMS` runs in a row with an exception, only the loop runs.
+    runs instead. The loop raises an error that names the vertex, or stores NaN where necessary, or
+    finds that no vertex has an exception. After exceptions in `MOST_ALARMS` consecutive runs, only
+    the loop runs.
     """
 
     def __init__(self, sites: Sequence[Site], calls: list[Call], loops: list[Call]) -> None:
@@ -186,10 +191,10 @@ def alarm(result: Array) -> None:
 
 
 def _alarms_after(call: Call) -> list[Call]:
-    """Return calls that check the result of `call` where numpy may fail to report an exception.
+    """Return calls that check the result of `call`, if numpy may fail to report its exceptions.
 
-    For functions outside `ROUNDED`, numpy's vector forms do not always report the exceptions that
-    the scalar forms report.
+    For functions that are not in `ROUNDED`, numpy does not always report an exception when it
+    computes an array, although it does so for single numbers.
     """
     function, args = call
     if function is apply:
@@ -215,10 +220,10 @@ def trap_error(
     compute_set: str,
     values: Mapping[str, tuple[FieldArrays, FieldArrays]],
 ) -> FloatingPointTrapError:
-    """Return the error for a vertex that trapped, with the fields in the line.
+    """Return the error for a vertex that trapped. It shows the fields that occur in the line.
 
-    `values` contains (value before the run, value after it) of the vertex's written fields, by
-    name, as they are without traps.
+    `values` maps the name of each written field to (value before the run, value after it), for a
+    run without traps.
     """
     file = table.codelet.compute.__code__.co_filename
     lines = [
@@ -241,10 +246,10 @@ def trap_error(
 
 
 def _first_not_finite(before: FieldArrays, after: FieldArrays) -> str:
-    """Return the index and the value of the first element that is newly not finite, as text.
+    """Return the index and value of the first element that has become infinite or NaN, as a string.
 
-    An element that was infinite before the run does not count; an element that was NaN does. Return
-    "" if there is no such element.
+    Elements that were infinite before the run are ignored, but elements that were NaN are not. The
+    result is "" if there is no such element.
     """
     if isinstance(after, list):
         regions = zip(before, after, strict=True)

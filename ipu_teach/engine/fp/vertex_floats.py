@@ -32,7 +32,7 @@ class VertexFloats:
         self._overflows: list[str] = []
 
     def stored(self, region: Any) -> Any:
-        """Return a region of the vertex, or for HALF an array that checks and rounds its stores."""
+        """Return a region of the vertex; for HALF, it is an array that checks and rounds stores."""
         if self._keys is None and self.traps is None:
             return region
         if isinstance(region, list):
@@ -48,7 +48,7 @@ class VertexFloats:
         return stored
 
     def begin(self, worker: int) -> AbstractContextManager[object]:
-        """Prepare the run of a worker, and return the context in which it must run.
+        """Prepare the run of a worker, and return the context in which the worker must run.
 
         In this context, numpy raises the exceptions that stop the vertex.
         """

@@ -1,1 +1,1 @@
-"""Run codelets as loops over their elements, as generated Python code or compiled by numba."""
+"""Run codelets as loops over their elements, in generated Python code that numba may compile."""

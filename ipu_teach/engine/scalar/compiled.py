@@ -1,9 +1,9 @@
-"""Scalar loops as machine code, compiled by numba if it is installed, and cached in a folder.
+"""Scalar loops as machine code: compiled by numba, if it is installed, and cached in a folder.
 
 numba is imported when a loop is first compiled. If the cache fails (a full disk, a read-only home,
 another process at the same time), the loop is compiled without it. The numba code of a loop (`text`
-in this module) contains no addresses and no data, so its name can be a hash of it. numba itself
-checks that the processor is the same.
+in this module) contains no addresses and no data, so the name of its file can be a hash of the
+code. numba itself checks that cached machine code is for the present processor.
 
 `IPU_TEACH_NUMBA=0` switches numba off; `IPU_TEACH_CACHE` names another folder.
 """
@@ -32,7 +32,7 @@ from ipu_teach.types import Array
 Loop = Callable[..., int]
 Arguments = Callable[[], Sequence[int | Array]]  # A function that returns arguments for a loop.
 
-# The next constants are offsets of the counts and of the tables in CPython's object and numpy's
+# The constants below are the offsets of counts and tables in CPython's object struct and in numpy's
 # PyUFuncObject (numpy/ufuncobject.h).
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _NIN = 2 * _POINTER
@@ -60,13 +60,13 @@ _loaded: dict[str, Loop] = {}
 
 
 def is_loaded(text: str) -> bool:
-    """Return whether this process has compiled or loaded the numba code `text`."""
+    """Return whether this process has already compiled the numba code `text`, or loaded it."""
     return text in _loaded
 
 
 @cache
 def is_cached(text: str, folder: Path) -> bool:
-    """Return whether the numba code `text` was in the cache when this function was first called.
+    """Return whether the cache contained the numba code `text` at the first call with this code.
 
     The cached machine code may be for another processor.
     """
@@ -79,7 +79,8 @@ def is_cached(text: str, folder: Path) -> bool:
 def loop_of(text: str, arguments: Arguments) -> Loop | None:
     """Return the compiled function `run` of the numba code `text`, or None if that is impossible.
 
-    `arguments()` returns arguments with which `run` can be called without running a vertex.
+    `arguments()` returns arguments with which `run` can be called for compilation; with them, `run`
+    runs no vertex.
     """
     if text not in _loaded:
         with working("numba compiles a loop"):
@@ -103,7 +104,7 @@ def _compiled(text: str, cached: bool, arguments: Arguments) -> Loop | None:
         return run
     except (OSError, RuntimeError, EOFError, ImportError, ValueError):
         return None
-    # numba has its own classes of errors, and they cannot be named without importing numba.
+    # numba raises its own classes of errors, which cannot be named here without importing numba.
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in (
             "numba",
@@ -130,7 +131,7 @@ def _imported(text: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # numba looks for the module in sys.modules.
+    # Add the module to sys.modules, because numba looks for it there.
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
@@ -145,7 +146,7 @@ def _executed(text: str) -> ModuleType:
 
 @cache
 def _version() -> str:
-    """Return the versions on which a compiled loop depends, apart from its numba code."""
+    """Return the versions of software on which a compiled loop depends, in addition to its code."""
     from importlib.metadata import version
 
     native = Path(__file__).with_name("native.py").read_bytes()
@@ -165,8 +166,8 @@ def _name(text: str) -> str:
 def addresses(loops: Sequence[tuple[Function, str]]) -> Array | None:
     """Return the addresses of numpy's inner loops, each followed by the address of its data.
 
-    The result is int64, and [0] if `loops` is empty. Each of `loops` is (ufunc, type letters).
-    Return None if numpy's objects do not have the expected contents.
+    Each of `loops` is (ufunc, type letters). The result is an int64 array, which is [0] if `loops`
+    is empty, or None if numpy's objects do not have the expected contents.
     """
     pairs = [_address(ufunc, types) for ufunc, types in loops]
     if any(pair is None for pair in pairs):
@@ -176,14 +177,15 @@ def addresses(loops: Sequence[tuple[Function, str]]) -> Array | None:
     )
 
 
-_callbacks: list[Any] = []  # The callbacks must live as long as compiled loops may call them.
+# Keeps the callbacks alive, because compiled loops may call them at any time.
+_callbacks: list[Any] = []
 
 
 def _in_c(function: Callable[..., float], count: int) -> int:
-    """Return the address of a C function of `count` doubles that calls a Python function.
+    """Return the address of a C function of `count` doubles that calls the function `function`.
 
-    `function` must be written in C, as the functions of `math` are. So no Python code runs during
-    the call, and no interruption is raised. If `function` raises an error, the error is lost.
+    `function` must be written in C, like the functions of `math`. So no Python code runs during the
+    call, and no interruption is raised. If `function` raises an error, the error is lost.
     """
     double = ctypes.c_double
     _callbacks.append(ctypes.CFUNCTYPE(double, *[double] * count)(function))
@@ -195,9 +197,10 @@ def _address(ufunc: Function, types: str) -> tuple[int, int] | None:
     """Return (address of a ufunc's inner loop, address of the loop's data), or None.
 
     `types` are the type letters of the loop. The addresses are read from the ufunc's C object. The
-    result is None if other fields of the object differ from the values that Python reports, if the
-    ufunc has no such loop, or if a call by the address gives another result. If `ufunc` is another
-    Python function, the loop is a C function that calls it.
+    result is None in three cases: if other fields of the object differ from the values that Python
+    reports for them, if the ufunc has no such loop, or if a call of the loop by its address gives a
+    different result than the ufunc. If `ufunc` is not a ufunc but another Python function, the
+    returned address is that of a C function that calls it.
     """
     if not isinstance(ufunc, np.ufunc):
         return _in_c(ufunc, len(types) - len("->d")), 0
@@ -229,8 +232,8 @@ def _address(ufunc: Function, types: str) -> tuple[int, int] | None:
 def _agrees(ufunc: np.ufunc, types: str, function: int, data: int) -> bool:
     """Return whether a call of an inner loop by its address gives the same result as the ufunc.
 
-    `function` and `data` are the addresses of the loop and its data. The operands are a few example
-    numbers.
+    `function` and `data` are the addresses of the loop and its data. The test uses a few example
+    numbers as operands.
     """
     dtype = np.dtype(types[-1])
     numbers = np.array([3, 1, 2] if dtype.kind in "iu" else [0.75, 0.25, 0.5], dtype)

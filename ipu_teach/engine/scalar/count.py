@@ -1,6 +1,6 @@
 """Count what a vertex does while the plain vertex loop runs it.
 
-Counted are its cycles, its stores, and the elements that its workers access.
+The counts are the vertex's cycles, its stores, and the elements that its workers access.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ipu_teach.types.regions import FieldArrays
 
 
 class Counting:
-    """The translated Python code of a group, run in addition to the plain vertex loop.
+    """The translated Python code of a group, which runs in addition to the plain vertex loop.
 
     It counts the cycles, the stores, and the elements that workers access.
     """
@@ -54,10 +54,10 @@ class Counting:
     ) -> None:
         """Run the translated Python code of one vertex, and count what the vertex does.
 
-        Its cycles, its stores and races between its workers are counted. The code changes `regions`
-        as compute() does. `vertex_number` is the index of the vertex in the group.
-        `positions_by_field` has the positions in memory of the arrays of each field. If the code
-        fails, the cycles are `UNKNOWN`, and nothing else is counted.
+        The counts are its cycles, its stores and the races between its workers. The code changes
+        `regions` in the same way as compute() does. `vertex_number` is the index of the vertex in
+        the group. `positions_by_field` maps the name of each field to the positions of its arrays
+        in memory. If the code fails, the cycles are `UNKNOWN`, and nothing else is counted.
 
         :raises ComputeSetRaceError: if workers of the vertex race, and the engine checks races.
         """
@@ -105,10 +105,10 @@ def marks_for(
 ) -> tuple[dict[str, FieldArrays], dict[str, FieldArrays]]:
     """Return (arrays that mark stores, arrays that mark reads) for the regions of one vertex.
 
-    Both are dicts by the name of the field, and contain an integer for each element of the region.
-    Reads are marked only in a MultiVertex. There, an integer has a bit for each worker.
+    Both are dicts whose keys are field names, with an integer for each element of the region. Reads
+    are marked only in a MultiVertex, where each integer has one bit per worker.
     """
-    # For each element, a MultiVertex has an integer of this many bytes, with a bit for each worker.
+    # The bytes of a MultiVertex's mark for an element: an integer with one bit per worker.
     size_of_mark = 1 if workers <= 8 else 8
 
     def zeros(name: str) -> FieldArrays:

@@ -1,8 +1,8 @@
 """The fields of a group's vertices as scalar loops access them: buffers, offsets and strides.
 
-A field stays in the machine's memory if it has strides there and its loop can use them; otherwise
-it is copied to its own buffer before a run, and back after it. Stores into Outputs are marked in
-`defined`, which has a byte for each byte of memory, at the same addresses.
+A field is used in place, in the machine's memory, if it has strides there that its loop can use.
+Otherwise, it is copied to its own buffer before a run and back after the run. Stores into Outputs
+are marked in `defined`, which has a byte for each byte of memory, at the same address.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ipu_teach.engine.views import regions_of
 from ipu_teach.types import Array
 from ipu_teach.types.regions import FieldArrays as FieldArrays
 
-TextArgument = FieldArrays | memoryview  # An argument of the Python code.
+TextArgument = FieldArrays | memoryview  # The type of an argument for the Python code.
 
 
 class FieldPlace:
-    """One field of every vertex, as a part of the buffer `flat`.
+    """One field of all vertices, as elements of the buffer `flat`.
 
     `offsets` is int64[vertices], the index in `flat` of each vertex's first element. `dims`
     contains (length, stride) of each axis, in elements. If the field is copied to its own buffer,
-    `index` is int64[vertices, elements], the positions of its elements in memory. If the field
-    stays in memory, which requires the same strides for every vertex, `index` is None. With
-    `packed`, the field is always copied. A list of vectors is always copied, too. Its `rows`
-    contains (start, length) of each vector, relative to the vertex's first element.
+    `index` is int64[vertices, elements], the positions of its elements in memory. If the field is
+    used in place, `index` is None; this requires the same strides in every vertex. With `packed`,
+    the field is always copied. A list of vectors is also always copied, and `rows` contains (start,
+    length) of each vector, relative to the vertex's first element.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class FieldPlace:
         return slice(int(self.offsets.min()) + low, int(self.offsets.max()) + high + 1)
 
     def put_back(self, flat: Array, before: Array, vertex: int) -> None:
-        """Restore the elements of one vertex in `flat`, which has as many elements as the buffer.
+        """Restore the elements of one vertex in `flat`, an array of the buffer's length.
 
         `before` is an earlier copy of the slice `span` of `flat`.
         """
@@ -90,11 +90,11 @@ class FieldPlace:
 
     @property
     def unit(self) -> bool:
-        """Whether the last axis has stride 1. It is True for a field without axes."""
+        """Whether the last axis has stride 1, which counts as true for a field without axes."""
         return all(step == 1 for _, step in self.dims[-1:])
 
     def view(self, flat: Array, vertex: int) -> FieldArrays:
-        """Return the region of one vertex in `flat`, an array like the buffer."""
+        """Return the region of one vertex in `flat`, an array of the buffer's length."""
         if self.rows:
             return [
                 flat[(begin := int(self.offsets[vertex]) + first) : begin + size]
@@ -105,7 +105,7 @@ class FieldPlace:
     def _of(self, flat: Array, vertex: int, first_element: int) -> Array:
         """Return the elements of one vertex in `flat`.
 
-        `flat` has the elements of the buffer from number `first_element` on.
+        `flat` contains the buffer's elements from number `first_element` on.
         """
         if 0 in self.shape:
             return np.zeros(self.shape, flat.dtype)
@@ -117,7 +117,7 @@ class FieldPlace:
         return view
 
     def load(self, vertex: int | None = None) -> None:
-        """Copy a field that is not used in place from memory, for one vertex or for all."""
+        """Copy the field from memory to its buffer, if it has one, for one vertex or for all."""
         if self.index is not None and vertex is not None:
             size = self.index.shape[1]
             self.flat[vertex * size : (vertex + 1) * size] = self.memory[self.index[vertex]]
@@ -125,7 +125,7 @@ class FieldPlace:
             np.take(self.memory, self.index.reshape(-1), out=self.flat, mode="clip")
 
     def store(self, first: int, last: int) -> None:
-        """Copy the elements that the vertices `first` to `last - 1` wrote back to memory."""
+        """Copy what vertices `first` to `last - 1` have written from the buffer back to memory."""
         if self.index is not None and self.declared.written:
             size = self.index.shape[1]
             self.memory[self.index[first:last].reshape(-1)] = self.flat[first * size : last * size]
@@ -145,15 +145,15 @@ class Fields:
         self.places: dict[str, FieldPlace] = {}
         for name, declared in code.fields.items():
             place = FieldPlace(group, graph, memory, name, packed=code.multi and declared.written)
-            # A sum reads memory from the lower end, whatever the sign of the stride. A copy gives
-            # the field the layout that it has in a single vertex.
+            # numpy's sum starts at the lowest address, even for a negative stride. A copy has the
+            # same layout as in a run of a single vertex, so that the sum has the same bits.
             if code.vectors and declared.depth and not (place.unit and declared.depth == 1):
                 place = FieldPlace(group, graph, memory, name, packed=True)
             self.places[name] = place
         self.defined = {
             name: elements(defined, self.places[name].flat.itemsize) for name in code.marked
         }
-        # If workers share a vertex, the integer that marks an element has a bit for each worker.
+        # If workers share a vertex, each element is marked by an integer with one bit per worker.
         mark_dtype: type[np.uint8 | np.uint64] = np.uint8 if len(group.workers) <= 8 else np.uint64
         self.marks = {name: self._marks(name, mark_dtype) for name in code.marked}
         self.reads = (
@@ -163,8 +163,8 @@ class Fields:
         )
         written = [(place, place.flat) for place in self.places.values() if place.declared.written]
         marked = [(self.places[name], flat) for name, flat in self.marks.items()]
-        # `kept` has the parts that are written in place, each with a copy of its content before a
-        # run.
+        # `kept` has (field, array, copy) for each array that a run changes in place. The copy is of
+        # its content before the run.
         self.kept = [
             (written_place, flat, np.empty_like(flat[written_place.span]))
             for written_place, flat in [*written, *marked]
@@ -174,8 +174,8 @@ class Fields:
     def _marks(self, name: str, kind: type[np.uint8 | np.uint64]) -> Array:
         """Return the array in which the stores into a field are marked.
 
-        It is `defined` itself for a field that is used in place, unless workers share the vertices.
-        `kind` is the dtype of the marks of several workers.
+        The array is `defined` itself if the field is used in place and each vertex has a single
+        worker. `kind` is the dtype of the marks if several workers share a vertex.
         """
         place = self.places[name]
         if self.code.multi:
@@ -189,8 +189,8 @@ class Fields:
 
         They are the regions of all fields, then the marks of the elements that are stored, and
         then, if workers share the vertex, the marks of the elements that are read. With
-        `vertex_floats`, each region is replaced by the result of `vertex_floats.stored`. Marks of
-        at most one dimension are memoryviews, unless the code computes whole arrays at once.
+        `vertex_floats`, the regions are the results of `vertex_floats.stored`. Marks of at most one
+        dimension are memoryviews, unless the code computes whole arrays at once.
         """
         arguments: list[TextArgument] = [
             place.view(place.flat, vertex) for place in self.places.values()
@@ -202,8 +202,8 @@ class Fields:
         )
         for name, flat in [*self.marks.items(), *self.reads.items()]:
             view = self.places[name].view(flat, vertex)
-            # Python stores a single element faster through a memoryview. The memoryview of a matrix
-            # has no rows.
+            # Python stores a single element faster through a memoryview than through an array. But
+            # a memoryview of a matrix has no rows to index.
             if isinstance(view, np.ndarray) and view.ndim < 2 and not self.code.vectors:
                 arguments.append(view.data)
             else:
@@ -211,7 +211,7 @@ class Fields:
         return arguments
 
     def load(self) -> None:
-        """Prepare a run: copy fields, or save those that are written in place."""
+        """Prepare a run: copy fields to buffers, and save the fields that are written in place."""
         for place in self.places.values():
             place.load()
         for place, flat, before in self.kept:
@@ -221,11 +221,12 @@ class Fields:
             flat.fill(0)
 
     def restore(self, vertex: int | None = None) -> None:
-        """Restore the fields of one vertex, or of all, to the state when `load` was called.
+        """Restore the fields of one vertex, or of all, to their state at the last call of `load`.
 
-        Their marks in memory are restored too. For one vertex, copied fields are copied again, and
-        the marks of workers that share it are cleared. For all vertices, copies stay as they are,
-        because the next `load` overwrites them.
+        Their marks in memory are restored too. If a single vertex is restored, its copied fields
+        are copied again, and the marks of workers that share the vertex are cleared. If all
+        vertices are restored, the copies are left as they are, because the next `load` overwrites
+        them.
         """
         for place, flat, saved in self.kept:
             if vertex is None:
@@ -242,7 +243,7 @@ class Fields:
     def store(self, first_vertex: int, end_vertex: int) -> None:
         """Copy back the fields that some vertices wrote, and mark the elements that they stored.
 
-        They are the vertices from `first_vertex` to before `end_vertex`.
+        The vertices are those from `first_vertex` to `end_vertex - 1`.
         """
         for place in self.places.values():
             place.store(first_vertex, end_vertex)
@@ -276,12 +277,12 @@ class Fields:
 
 
 def parts_of(region: FieldArrays) -> list[Array]:
-    """Return the arrays of a field: a single one, or those of a list."""
+    """Return a list of the arrays of a field: one array, or the arrays of a list field."""
     return region if isinstance(region, list) else [region]
 
 
 def index_of(element: int, region: FieldArrays) -> list[int]:
-    """Return the index of an element whose number among all elements of the field is `element`.
+    """Return the index in a field of its element number `element`, counted over the entire field.
 
     If the field is a list, the index begins with the index in the list.
     """
@@ -308,11 +309,11 @@ def first_conflict(written: Array, read: Array) -> int | None:
 
 
 def elements(defined: Array, size: int) -> Array:
-    """Return `defined`, which has a byte per byte of memory, as integers of `size` bytes."""
+    """Return `defined`, which has one byte per byte of memory, as integers of `size` bytes."""
     flat: Array = defined.view(np.uint8)
     return flat[: len(flat) // size * size].view(f"u{size}")
 
 
 def mark_of(flat: Array) -> int:
-    """Return the integer that marks an element as written in the array `flat`: a 1 in each byte."""
+    """Return the integer of `flat`'s dtype that marks an element as written: a 1 in each byte."""
     return int(np.iinfo(flat.dtype).max) // 255

@@ -1,6 +1,6 @@
 """Print a translated codelet as the source code of two modules, one for Python and one for numba.
 
-Both contain the operations of the translation, with the prices of the target.
+Both modules contain the operations of the translation, and count cycles with the target's prices.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
     """Return the source code of a Python module, whose function `vertex` runs one vertex.
 
     The function is `vertex(worker, workers, most, longer, fields…, marks…, reads…)`. It returns the
-    cycles in units of 1/`UNIT` cycle. The result is inverted (~) if compute() returns false. Each
-    iteration of a loop begins with a check: if more than `most` units are counted, `longer(cycles)`
-    is called. It returns the next limit, or raises an error to end the vertex. The function raises
-    an error where compute() does. With `watched`, it reports the statements that run and the
-    iterations of loops to `watch` (see `observer.watch`).
+    vertex's cycles in units of 1/`UNIT` cycle, inverted (~) if compute() returns false. Each
+    iteration of a loop begins with a check: if more than `most` units have been counted,
+    `longer(cycles)` is called. `longer` returns the next limit, or raises an error to end the
+    vertex. The function raises an error in the same cases as compute(). With `watched`, it reports
+    the statements that run and the iterations of loops to `watch` (see `observer.watch`).
     """
     args = [
         "worker",
@@ -58,9 +58,9 @@ def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
 def dims_of(code: ScalarCode) -> list[str]:
     """Return the names of the variables that `run` reads from its argument `dims`, in order.
 
-    They are the length and the stride of each axis of each field, which are equal for all vertices.
-    For a list of vectors, another variable is the index in `dims` at which the start and the length
-    of each vector begin.
+    They are the length and the stride of each axis of each field, which are the same for all
+    vertices. A list of vectors has a further variable: the index in `dims` from which the starts
+    and lengths of its vectors are stored.
     """
     names = []
     for name, declared in code.fields.items():
@@ -83,8 +83,8 @@ def compiled_text(
     marks…, reads…)`. `starts` is int64[vertices, fields], the start of each field. For `dims`, see
     `dims_of`. `unit_stride_fields` contains the names of the fields whose last axis has stride 1.
     With `has_byte_marks`, each mark of workers is one byte, and otherwise eight. If `run` cannot
-    continue with a vertex or is stopped, it returns the number of the vertex. Otherwise it returns
-    `last`.
+    continue with a vertex, or is stopped in it, `run` returns the number of this vertex; otherwise,
+    it returns `last`.
     """
     arrays = [
         *(f"f_{field_name}" for field_name in code.fields),

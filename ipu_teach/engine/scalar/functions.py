@@ -1,4 +1,4 @@
-"""Create the functions of translated codelets, and estimate when it pays to compile one."""
+"""Create the functions of translated codelets, and estimate when compiling one is worthwhile."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 Caller = Callable[[], int]
-# A loop never counts this far.
+# A number of cycles that no loop reaches.
 FOREVER = 1 << 62
-# The CPU seconds for numba's import and for its work before its first loop. The estimate of the
-# time until a compiled loop runs was measured on a server, over the 43 codelets of
-# `tests/student_codelets.py` that numba compiles: numba code of 1,500 to 8,000 characters took 0.26
-# to 2.1 seconds, and the estimate is 0.44 to 1.73 times that.
+# The CPU seconds for numba's import and for its work before its first loop. The constants below
+# estimate the time until a compiled loop runs. They were measured on a server, with the 43 codelets
+# of `tests/student_codelets.py` that numba compiles: numba code of 1,500 to 8,000 characters took
+# 0.26 to 2.1 seconds, and the estimates are 0.44 to 1.73 times the measured times.
 IMPORT = 1.4
 COMPILE = 0.25
 COMPILE_CHARACTER = 0.000133
@@ -31,7 +31,7 @@ READ = 0.02
 
 
 class CodeletFunctions:
-    """The Python function and the compiled loop of a codelet, with the prices of a target.
+    """The Python function and the compiled loop of a codelet, which count cycles for a target.
 
     `spent` is the CPU time that the Python function has used, in seconds.
     """
@@ -45,14 +45,14 @@ class CodeletFunctions:
         exec(compile(python_text(code, target), f"<{name}, counted>", "exec"), space)
         self.python: Callable[..., int] = space["vertex"]
         self._loops: Array | None = None
-        # This becomes False if compiling fails.
+        # Becomes False if compiling fails.
         self.compiles = not code.uncompiled and compiled.numba_is_here()
 
     def addresses(self) -> Array:
         """Return the addresses of numpy's inner loops that the numba code calls.
 
-        The result is [0] if there are no such loops. It is also [0] if one of them is not as
-        expected. Then `compiles` is set to False.
+        The result is [0] if the code calls no such loops. It is also [0] if numpy's data for one of
+        these loops are not as expected; in this case, `compiles` is set to False.
         """
         if self._loops is None:
             self._loops = compiled.addresses(self.code.loops)
@@ -69,10 +69,10 @@ class CodeletFunctions:
     ) -> Caller:
         """Return a function that runs one vertex by the Python code.
 
-        The function returns the cycles of the slowest worker, in units of 1/16 cycle. The result is
-        inverted (~) if compute() returns false. `regions` are the arguments that `Fields.arguments`
-        returns. `limit` and `longer` are the arguments `most` and `longer` of the function in
-        `python_text`.
+        The function returns the cycles of the slowest worker, in units of 1/16 cycle, inverted (~)
+        if compute() returns false. `regions` are the arguments that `Fields.arguments` returns.
+        `limit` and `longer` are passed as `most` and `longer` to the function that `python_text`
+        describes.
         """
         call_of_worker = [
             partial(self.python, worker, workers, limit, longer, *regions)
@@ -96,7 +96,7 @@ class CodeletFunctions:
         return call
 
     def seconds_to_compile(self, text: str) -> float:
-        """Return an estimate of the CPU seconds until the numba code `text` runs."""
+        """Return an estimate of the CPU seconds until the numba code `text` is ready to run."""
         if compiled.is_loaded(text):
             return 0.0
         is_cached = compiled.is_cached(text, compiled.cache_folder())

@@ -1,7 +1,7 @@
-"""Functions that compiled scalar loops call: exact parts of numpy's and Python's arithmetic.
+"""Functions for compiled scalar loops, with exactly the results of numpy's or Python's arithmetic.
 
-Only numba code imports this module. `compile.scalar` writes the calls, by these names. Nothing here
-is fast math: every float operation is a single IEEE operation.
+Only numba code imports this module. `compile.scalar` generates code that calls these functions by
+name. Nothing here uses fast math: every float operation is a single IEEE operation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ exact = njit(error_model="numpy", nogil=True, inline="never")
 def stopped(typingctx, words):
     """Return whether the first number of the array `words` is not 0.
 
-    The load is atomic, because a plain load would be moved out of loops that store nothing.
+    The load is atomic, because the compiler would move a plain load out of a loop that stores
+    nothing.
     """
 
     def codegen(context, builder, signature, args):
@@ -31,10 +32,10 @@ def stopped(typingctx, words):
 
 
 def _called(builder, function, data, ends, steps, counts):
-    """Write a call of one of numpy's inner loops, `function`, with the data `data`.
+    """Generate a call of `function`, one of numpy's inner loops, with the data `data`.
 
     Its C signature is (char **args, npy_intp *dimensions, npy_intp *steps, void *data). `ends`
-    contains the pointers of `args`, and `counts` the numbers of `dimensions`.
+    contains the pointers for `args`, and `counts` the numbers for `dimensions`.
     """
     int64_type = ir.IntType(64)
     byte_pointer = ir.IntType(8).as_pointer()
@@ -65,11 +66,11 @@ def _place(context, builder, kind, array, at):
 
 
 def _over(context, builder, signature, args, arrays, steps, counts):
-    """Write a call of an inner loop of numpy that takes matrices, for one set of operands.
+    """Generate a call of one of numpy's inner loops for matrices, for one set of operands.
 
-    `arrays` contains the index of each array in `args`. Each array except the last is followed in
-    `args` by the number of its first element. `steps` are the strides of the matrices in elements,
-    and `counts` are the lengths of their axes.
+    `arrays` contains the index of each array in `args`. In `args`, each array except the last is
+    followed by the number of the operand's first element in this array. `steps` are the strides of
+    the matrices in elements, and `counts` are the lengths of their axes.
     """
     element_bytes = context.get_abi_sizeof(context.get_data_type(signature.args[2].dtype))
     first_elements = [*(args[argument_index + 1] for argument_index in arrays[:-1]), _whole(0)]
@@ -80,7 +81,7 @@ def _over(context, builder, signature, args, arrays, steps, counts):
         for argument_index, first_element in zip(arrays, first_elements, strict=True)
     ]
     steps = [builder.mul(step, _whole(element_bytes)) for step in steps]
-    # The steps from one set of operands to the next are 0, because there is only one set.
+    # The steps from one set of operands to the next. They are 0, because there is only one set.
     no_step = [_whole(0)] * len(arrays)
     _called(
         builder,
@@ -99,10 +100,10 @@ def _whole(n):
 
 
 def _one_element(context, builder, signature, args):
-    """Write a call of numpy's inner loop for one element, and return the result.
+    """Generate a call of numpy's inner loop for one element, and return the result.
 
-    The steps are those that numpy uses for a scalar. For arrays, some loops have another form,
-    whose last bit may differ.
+    The steps are those that numpy uses for a scalar, because for arrays, some loops compute in
+    another way, and the last bit may differ.
     """
     element_type = context.get_value_type(signature.return_type)
     byte_pointer = ir.IntType(8).as_pointer()
@@ -133,7 +134,7 @@ def call_loop2(typingctx, function, data, x, y):
 
 
 def _of_doubles(context, builder, signature, args):
-    """Write a call of a C function of doubles by its address, and return the result."""
+    """Generate a call of a C function of doubles by its address, and return the result."""
     double = ir.DoubleType()
     kind = ir.FunctionType(double, [double] * len(args[2:])).as_pointer()
     return builder.call(builder.inttoptr(args[0], kind), args[2:])
@@ -205,9 +206,9 @@ def reduce_loop(typingctx, function, data, array, at, count, step, start):
 def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, yn, yp, om):
     """Call numpy's inner loop of `@` for an m x n matrix and an n x p matrix.
 
-    The matrices begin at element `xo` of x and `yo` of y. `xm` and `xn` are the strides of the
-    first matrix along its rows' and columns' indices, `yn` and `yp` those of the second, and `om`
-    is the row stride of the result. All strides count elements.
+    The matrices begin at element `xo` of x and `yo` of y. `xm` is the stride from one row of x to
+    the next, and `xn` from one column to the next. `yn` and `yp` are these strides of y, and `om`
+    is the row stride of the result. All strides are in elements.
     """
 
     def codegen(context, builder, signature, args):
@@ -235,11 +236,11 @@ def matrix_loop(typingctx, function, data, x, xo, out, m, n):
 
 @exact
 def to_half(x):
-    """Return a double rounded once to half, to nearest even, as a single."""
+    """Return a double rounded to half (once, to nearest even), as a single."""
     a = abs(x)
     if not a < 65520.0:
         return np.float32(x) if a != a else np.float32(np.copysign(np.inf, x))
-    if a < 6.103515625e-05:  # Below the normal halves, the values are multiples of 2**-24.
+    if a < 6.103515625e-05:  # Halves below the normal range are multiples of 2**-24.
         a = (a + 402653184.0) - 402653184.0
         return np.float32(np.copysign(a, x))
     u = np.float64(a).view(np.int64)
@@ -325,13 +326,13 @@ def ipow(a, n):
 
 @exact
 def np_max(a, b):
-    """Return np.maximum(a, b), which is NaN if one of them is NaN."""
+    """Return np.maximum(a, b), which is NaN if a or b is NaN."""
     return a if a >= b or a != a else b
 
 
 @exact
 def np_min(a, b):
-    """Return np.minimum(a, b), which is NaN if one of them is NaN."""
+    """Return np.minimum(a, b), which is NaN if a or b is NaN."""
     return a if a <= b or a != a else b
 
 

@@ -1,14 +1,15 @@
-"""Run the scalar loop of every vertex of a group, by the Python code or by the numba code.
+"""Run the scalar loop of every vertex of a group, with the Python code or with the numba code.
 
 A run starts with the numba code if it is compiled already. Otherwise, it starts with the Python
-code, vertex by vertex, and measures processor time, which other programs on the machine do not
-lengthen. If the remaining vertices would take longer than compiling, the numba code continues from
-there. Vertices are independent, so a run may change between two of them. It may also change within
-a vertex of very many iterations, which is then restored and started again.
+code, vertex by vertex, and measures the processor time. (Unlike wall time, processor time does not
+depend on other programs on the machine.) If the remaining vertices would take longer than
+compiling, the numba code continues from there. Vertices are independent, so a run may switch to the
+numba code between two vertices. It may also switch within a vertex of very many iterations, which
+is then restored and started again.
 
 If the numba code cannot continue with a vertex, that vertex is restored and the Python code runs
 it. If the Python code fails too, the plain vertex loop runs the vertex, and raises the learner's
-own error. An interruption restores the fields of all vertices.
+own error. If a run is interrupted, the fields of all vertices are restored.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ from ipu_teach.engine.scalar.functions import Caller, program_of
 from ipu_teach.engine.site import Site
 from ipu_teach.types import Array
 
-# The views of fields are created once and stored for at most this number of vertices.
+# The maximum number of vertices for which the views of fields are cached.
 MOST_VIEWS = 1 << 12
-# A long vertex checks the time after this number of units of 1/16 cycle.
+# The number of units of 1/16 cycle after which a long vertex checks the time.
 LOOK = 1 << 20
-FIRST_LOOK = 0.002  # After this number of seconds, the remaining time can be estimated.
-# In total, the short runs of a loop may take this number of times as long as compiling.
+FIRST_LOOK = 0.002  # The seconds after which the remaining time can be estimated.
+# The maximum total time of a loop's short runs in Python, as a multiple of the compiling time.
 PATIENCE = 1.0
 CHECK = 0.05  # The time between two checks for an interruption, in seconds.
-PIECE = 1024  # The first call of a compiled loop runs this number of vertices.
-# The value "python" or "compiled" overrides the measurement; see `chosen`.
+PIECE = 1024  # The number of vertices in the first call of a compiled loop.
+# Which code runs: "python" or "compiled", or "" to decide by measuring time. See `chosen`.
 CHOSEN = ContextVar("way of scalar loops", default="")
 
 
@@ -54,7 +55,7 @@ CHOSEN = ContextVar("way of scalar loops", default="")
 def chosen(way: str) -> Iterator[None]:
     """Return a context in which scalar loops run only as "python" or only as "compiled" code.
 
-    It is used by tests. In the context, processor time does not decide which code runs.
+    Tests use it, so that the code that runs does not depend on processor time.
     """
     before = CHOSEN.set(way)
     try:
@@ -70,15 +71,16 @@ class _Long(BaseException):
 class _Patience:
     """The time limit of the Python code.
 
-    `until` is the processor time at which the code ends a vertex.
+    `until` is the processor time at which the Python code stops, even within a vertex.
     """
 
     until = inf
 
     def longer(self, cycles: int) -> int:
-        """Return the number of cycles at which the loops of a vertex call this method again.
+        """Return the number of cycles at which the vertex's loops must call this method again.
 
-        `cycles` is the number of cycles so far. Both are in units of 1/16 cycle.
+        `cycles` is the number of cycles that the vertex has counted so far. Both numbers are in
+        units of 1/16 cycle.
 
         :raises _Long: if the processor time has reached `until`.
         """
@@ -91,7 +93,7 @@ class _Patience:
 def _pool(process: int) -> ThreadPoolExecutor:
     """Return the process's thread pool for compiled loops.
 
-    An interruption reaches the main thread, which waits for the pool.
+    Python delivers an interruption to the main thread, which waits for the pool meanwhile.
     """
     return ThreadPoolExecutor(thread_name_prefix="ipu_teach loop")
 
@@ -99,7 +101,7 @@ def _pool(process: int) -> ThreadPoolExecutor:
 class ScalarRun:
     """The scalar loop of a group's vertices, ready to run.
 
-    Only the Python code runs vertices with traps or stochastic rounding.
+    Vertices with traps or stochastic rounding always run with the Python code.
     """
 
     def __init__(self, site: Site) -> None:
@@ -146,9 +148,9 @@ class ScalarRun:
                 raise race_of(self.group, *race)
 
     def _all(self) -> None:
-        """Run all vertices: the first by the Python code, and the rest by the numba code.
+        """Run the first vertices with the Python code and the remaining ones with the numba code.
 
-        The time that compiling takes decides how many vertices each code runs.
+        How many vertices each code runs depends on the time that compiling takes.
         """
         begin_seconds = process_time()
         first_vertex = 0
@@ -181,8 +183,8 @@ class ScalarRun:
         """Run the vertices from `first_vertex` to before `end_vertex` by the Python code.
 
         `wait_seconds` is the processor time until the numba code could run. If the remaining
-        vertices are expected to take longer, the Python code ends early. Return the first vertex
-        that did not run, or `end_vertex`.
+        vertices are expected to take longer than that, the Python code stops early. Return the
+        first vertex that did not run, or `end_vertex`.
         """
         begin_seconds = process_time()
         next_look = FIRST_LOOK
@@ -232,7 +234,7 @@ class ScalarRun:
         return call
 
     def _warn(self, v: int) -> None:
-        """Show the warnings about unsuitable matrices that vertex `v` has passed to np.linalg."""
+        """Show the warnings about unsuitable matrices that were noted while vertex `v` ran."""
         table = self.group.table
         row = int(self.group.rows[v])
         warn_of_noted(table.codelet, lambda: vertex_name(table, row))
@@ -254,13 +256,13 @@ class ScalarRun:
     def _by_compiled(self, first_vertex: int) -> None:
         """Run the vertices from `first_vertex` on by the numba code.
 
-        The Python code runs a vertex with which the numba code cannot continue, and all vertices if
-        numba cannot compile the code.
+        If the numba code cannot continue with a vertex, the Python code runs this vertex. If numba
+        cannot compile the code, the Python code runs all vertices.
         """
         if not self.arguments:
             self._prepare()
         compiled_loop = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
-        # The workers of a vertex store the maximum of its cycles and their own cycles.
+        # Each worker stores the maximum of its own cycles and the vertex's cycles so far.
         self.cycles[first_vertex:] = 0
         while first_vertex < self.count:
             if compiled_loop is None:
@@ -287,8 +289,8 @@ class ScalarRun:
             .T.copy()
         )
         dimensions: list[int] = []
-        # For each list of vectors: (start, length) of its vectors. The key is the position in
-        # `dimensions` that receives the index of these pairs.
+        # (start, length) of the vectors in each list of vectors. The key is the position in
+        # `dimensions` where the index of the first of these pairs is stored.
         tables: dict[int, list[int]] = {}
         for place in places:
             dimensions += [length_or_step for axis in place.dims for length_or_step in axis]

@@ -28,24 +28,27 @@ A front end builds an `Ir`. It contains no rules for operations:
   `graph.emit` returns a tuple of all results. Some kinds have several results ("norm",
   "cross_entropy"). Kinds that change a variable in place ("assign", "blend", "adam") have none.
   Numbers among the inputs become constants.
-* Unsuitable inputs raise a `ModelError` with the shapes, the module's path and the line of the
-  user's code. An unknown kind raises an `UnknownOperationError`, which names the most similar kind.
+* Unsuitable inputs raise a `ModelError`, which names the shapes, the module's path and the line of
+  the user's code. An unknown kind raises an `UnknownOperationError`, which names the most similar
+  kind.
 * Dtypes are never converted implicitly: use `graph.op("cast", x, dtype=HALF)`. Class numbers and
-  indices are UNSIGNED_INT. `Run` checks the ones that come from the host.
-* Each value has a `name`. `Op.name` is `path/kind`, as in `encoder.layer1/matmul`, and appears in
-  the program tree, in reports and in pictures.
+  indices are UNSIGNED_INT. `Run` checks the range of those that come from the host.
+* Each value has a `name`. The name of an operation, `Op.name`, is `path/kind`, such as
+  `encoder.layer1/matmul`. It appears in the program tree, in reports and in pictures.
 * To scale the loss, use `autodiff(graph, loss, scale=1024)` and `optimise(…, scale=1024)`.
-* `register("leaky", Row(shape, lower, grad))` adds an operation of your own: see `Row`. Its `lower`
-  gets the `Lowering`, with `low.graph`, `low.prog` and `low.name`, and the input tensors.
-* An operation that draws random numbers has the seed as an input, `ir.seed(graph)`. This is a copy
-  of the variable "seed", which increases by one with each micro-batch. `ir.dropout` does all this.
+* `register("leaky", Row(shape, lower, grad))` adds an operation of your own: see `Row`. The
+  function `lower` gets the `Lowering` (`low.graph`, `low.prog` and `low.name`) and the input
+  tensors.
+* An operation that draws random numbers needs the seed, `ir.seed(graph)`, as an input. The seed is
+  a copy of the variable "seed", which increases by one with each micro-batch. `ir.dropout` adds
+  this input for you.
 * Call `staged` before `autodiff`, and `recompute` after it. After `optimise`, call `accumulate`,
-  `replicate`, `sharded`, `pipelined`, `off_chip` and `phased`, in this order. These transforms keep
-  all values, except that sums over micro-batches and replicas are rounded differently.
+  `replicate`, `sharded`, `pipelined`, `off_chip` and `phased`, in this order. These transforms do
+  not change any result, except that sums over micro-batches and replicas are rounded differently.
 * `estimate(step, device)` returns the modelled cycles and memory of a step, without building it.
-* `save(graph, path)` and `load(path)` use a versioned file of JSON and arrays.
-* A run takes `run.micro_batches` batches: steps times accumulation times replicas, as in
-  `run.factors`. Any other number raises an error that shows this product.
+* `save(graph, path)` and `load(path)` use a versioned file format of JSON and arrays.
+* A run takes exactly `run.micro_batches` micro-batches. This number is steps times accumulation
+  times replicas (`run.factors`), and any other number raises an error that shows the product.
 * The package needs only numpy and the rest of `ipu_teach`.
 """
 

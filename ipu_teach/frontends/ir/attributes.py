@@ -1,9 +1,9 @@
-"""The types of the attributes of operations, such as `dims` of a sum.
+"""The types of operation attributes, such as the attribute `dims` of a sum.
 
-The table `ATTRIBUTES` maps each attribute name to an annotation, for all operations of this
-package. A `Row`, which defines an operation, may declare another annotation: `Row(…,
-attributes={"kind": Annotated[str, Among(names)]})`. The annotations of its `shape` function also
-apply. The table does not apply to operations that a user registers.
+The table `ATTRIBUTES` maps each attribute name to a type annotation, for all operations of this
+package. A `Row`, which defines an operation, may declare a different annotation for an attribute:
+`Row(…, attributes={"kind": Annotated[str, Among(names)]})`. The annotations of its `shape` function
+also apply. The table does not apply to operations that a user registers.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from ipu_teach.arguments import (
 from ipu_teach.errors import did_you_mean, shown
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 
-# The value of an attribute of an operation. Its type depends on the attribute: see ATTRIBUTES. It
-# is not a union of these types, because each use of an attribute would then need a cast for mypy.
+# The value of an attribute of an operation. Its type depends on the attribute: see ATTRIBUTES. This
+# type is not a union of the possible types, because mypy would then need a cast at each use of an
+# attribute.
 Attribute: TypeAlias = Any
 ELEMENTS = (FLOAT, HALF, INT, UNSIGNED_INT, BOOL)
 Element = Annotated[
@@ -86,9 +87,9 @@ ATTRIBUTES: dict[str, Hint] = {
 class Attributes(NamedTuple):
     """The attributes that an operation accepts.
 
-    - `kinds`: the permitted values, by the attribute's name. An attribute that is not in `kinds`
+    - `kinds` maps an attribute's name to its permitted values. An attribute that is not in `kinds`
       may have any value.
-    - `names`: the permitted names, or None if any name is permitted.
+    - `names` are the permitted attribute names, or None if any name is permitted.
     """
 
     kinds: Mapping[str, Kind]
@@ -97,7 +98,7 @@ class Attributes(NamedTuple):
 
 @cache
 def attributes_of(shape: Function, lower: Function) -> Attributes:
-    """Return the attributes of an operation, from the signatures of its `shape` and `lower`."""
+    """Return the attributes that an operation accepts: those of its `shape` and `lower`."""
     is_of_kit = getattr(shape, "__module__", "").startswith("ipu_teach.")
     hints = {**(ATTRIBUTES if is_of_kit else {}), **hints_of(shape)}
     names: set[str] = set()
@@ -123,11 +124,12 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 def misfit(
     attributes: Attributes, row_hints: Mapping[str, Hint], values: Mapping[str, Attribute]
 ) -> tuple[str, str] | None:
-    """Return `(problem, advice)` for the first attribute that an operation does not accept.
+    """Return `(problem, advice)` for the first invalid attribute of an operation, or None.
 
-    Return None if the operation accepts all attributes. `attributes` are the permitted attributes,
-    `row_hints` is `Row.attributes`, and `values` are the attributes of the operation. The problem
-    is the predicate of a sentence about the operation, such as "has no attribute 'dim'".
+    The result is None if the operation accepts all attributes. `attributes` are the permitted
+    attributes, `row_hints` is `Row.attributes`, and `values` maps the names of the operation's
+    attributes to their values. The problem is the predicate of a sentence about the operation, such
+    as "has no attribute 'dim'".
     """
     for name, value in values.items():
         if attributes.names is not None and name not in attributes.names and name not in row_hints:

@@ -26,7 +26,8 @@ from ipu_teach.poplibs import optim
 from ipu_teach.types import FLOAT
 
 Gradients = dict[Value, Value]
-# The names of each optimiser's state variables for a parameter. The state "step" is a number.
+# Maps each optimiser to the names of its state variables for a parameter. "step" is a single
+# number; the other variables have the shape of the parameter.
 STATE = {
     "sgd": (),
     "momentum": ("velocity",),
@@ -43,9 +44,10 @@ def autodiff(
 ) -> tuple[Ir, Gradients]:
     """Return `(graph, gradients)`: the graph with the backward pass of `loss`, and the gradients.
 
-    `gradients` is a dict from values to their gradients, multiplied by `scale`. It contains the
-    values in `of` on which the loss depends. If `of` is None, all float variables are used. Each
-    operation of the backward pass has the stage, phase, path and line of its forward operation.
+    `gradients` is a dict from values to their gradients, multiplied by `scale`. Its keys are the
+    values in `of` on which the loss depends. If `of` is None, `of` stands for all float variables.
+    Each operation of the backward pass has the stage, phase, path and line of its forward
+    operation.
 
     :raises ModelError: if the loss is not a single float, if a value belongs to another graph, or
         if the loss depends on `of` through an operation without a gradient.
@@ -75,11 +77,11 @@ def autodiff(
 
 
 def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
-    """Return the graph's operations, with copies of variables that change after they are read.
+    """Return the graph's operations, and insert copies of variables that change after a read.
 
-    Operations read the copies, so that their gradients later read the same values. `targets` are
-    the values whose gradients are computed. Only operations that depend on them have gradients, and
-    only these operations read copies.
+    An operation reads the copy instead of the variable, so that its gradient later reads the same
+    value. `targets` are the values whose gradients are computed. Only operations that depend on a
+    target have a gradient, and only these operations read copies.
     """
     last_change = {
         op.inputs[0]: position for position, op in enumerate(ir.ops) if OPS[op.kind].in_place
@@ -102,11 +104,11 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
     """Add the gradients of the operations in `ops` that depend on `targets` to the graph.
 
     Before the call, `grads` contains the gradients of the final results, such as the loss. This
-    function adds the gradients of `targets`, and of the other float values that depend on them, to
-    `grads`. It processes the operations from last to first.
+    function processes the operations from last to first. It adds the gradients of `targets`, and of
+    all float values that depend on `targets`, to `grads`.
 
-    :raises ModelError: if an operation has no gradient, or if a gradient has another shape than its
-        input.
+    :raises ModelError: if an operation has no gradient, or if a gradient does not have the shape of
+        its input.
     """
     reached = set(targets)
     for op in ops:
@@ -175,7 +177,7 @@ def optimise(
     scale: Positive = 1.0,
     **numbers: float | bool,
 ) -> Ir:
-    """Return the graph with an update of each variable in `grads` at its end.
+    """Return the graph with an update of each variable in `grads` appended.
 
     `grads` maps variables to their gradients; keys that are not variables are skipped. `kind` is
     "sgd", "momentum", "adam", "adamw" or "lars", and `numbers` are the optimiser's settings, as in
@@ -197,7 +199,7 @@ def optimise(
     optimised = ir.but()
     rate_value = rate if isinstance(rate, Value) else optimised.variable(rate, "rate", FLOAT)
     with optimised.at(part=UPDATE):
-        # Some gradients are variables. Copy these gradients before any variable changes.
+        # A gradient may itself be a variable. Copy such gradients before any variable changes.
         sources = {
             gradient: optimised.op("copy", gradient)
             for gradient in grads.values()

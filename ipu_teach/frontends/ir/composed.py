@@ -34,9 +34,9 @@ Rowwise = Annotated[str, Among(("softmax", "log_softmax"))]
 
 
 def _axes(call: str, x: Value, dims: Ints) -> list[int]:
-    """Return `dims` sorted, without duplicates and counted from 0.
+    """Return `dims` sorted, without duplicates, and with negative dimensions counted from 0.
 
-    `call` is the name of the caller, for errors.
+    `call` is the name of the caller, for error messages.
 
     :raises ModelError: for a dimension that `x` does not have.
     """
@@ -53,9 +53,10 @@ def linear(ir: Ir, x: Value, w: Value, b: Value | None = None) -> Value:
 
 
 def reduced(ir: Ir, kind: Extreme, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
-    """Return the "sum", "reduce_max", "reduce_min" or "reduce_prod" of `x` over `dims`.
+    """Return the reduction `kind` of `x` over `dims`: its sum, maximum, minimum or product.
 
-    If `dims` is None, reduce all dimensions. If `keep`, reduced dimensions remain with length 1.
+    `kind` is "sum", "reduce_max", "reduce_min" or "reduce_prod". If `dims` is None, all dimensions
+    are reduced. If `keep`, the reduced dimensions remain with length 1.
 
     :raises ModelError: for a dimension that `x` does not have.
     """
@@ -68,7 +69,7 @@ def reduced(ir: Ir, kind: Extreme, x: Value, dims: Ints | None = None, keep: boo
 def mean(ir: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
     """Return the mean of `x` over `dims`, or over all dimensions if `dims` is None.
 
-    If `keep`, the dimensions of the mean remain with length 1.
+    If `keep`, the reduced dimensions remain with length 1.
 
     :raises ModelError: for a dimension that `x` does not have.
     """
@@ -108,10 +109,11 @@ def split(ir: Ir, x: Value, sizes: Sequence[Natural], dim: int = 0) -> list[Valu
 
 
 def running_results(ir: Ir, rows: Value, combine: Callable[[Value, Value], Value]) -> Value:
-    """Return `rows` [rows, n] with each element combined with all elements before it in its row.
+    """Return the prefix combinations (such as cumulative sums) of each row of `rows` [rows, n].
 
-    `combine(earlier, later)` combines two values elementwise, for example by adding them. It is
-    called about log2(n) times, each time for all elements at once.
+    Element i of a row of the result is the combination of elements 0 to i. `combine(earlier,
+    later)` combines two values elementwise, for example by adding them. It is called about log2(n)
+    times, each time for all rows at once.
     """
     length = rows.shape[1]
     shift = 1
@@ -146,8 +148,8 @@ def _per_channel(ir: Ir, row: Value, rank: int) -> Value:
 def sized(n: int, **sizes: Ints | int | None) -> dict[str, tuple[int, ...]]:
     """Return a dict with a tuple of `n` sizes for each keyword: one size for each dimension.
 
-    A single size is repeated for all dimensions. If `upper` is None, the result has the sizes of
-    `lower` for it.
+    A single size is repeated for all dimensions. If the keyword `upper` is None, it gets the sizes
+    of `lower`.
     """
     if "upper" in sizes and sizes["upper"] is None:
         sizes["upper"] = sizes["lower"]
@@ -221,7 +223,7 @@ def norm(
 
     "layer" normalises over the last dimension. The other kinds take x [batch, channels, …], and
     normalise each channel or each group of channels. `gamma` and `beta` contain a scale and a shift
-    for each channel. If they are None, the scale is 1 and the shift is 0.
+    for each channel. If `gamma` is None, the scale is 1, and if `beta` is None, the shift is 0.
     """
     return _norm_results(ir, kind, x, gamma=gamma, beta=beta, eps=eps, groups=groups)[0]
 
@@ -265,11 +267,12 @@ def batch_norm(
 ) -> Value:
     """Return the batch norm of x [batch, channels, …].
 
-    In training, the norm uses the batch's mean and variance. They also update the variables
-    `running_mean` and `running_var`; `momentum` is the weight of the new value. If `unbiased`, the
-    new variance is the sum of squares divided by one less than the number of elements. In
-    inference, the norm uses the running statistics, which get no gradient. If `running_mean` or
-    `running_var` is None, the norm always uses the batch's statistics, and updates nothing.
+    In training, the norm uses the mean and the variance of the batch, which also update the
+    variables `running_mean` and `running_var`. `momentum` is the weight of the batch's statistics
+    in this update. If `unbiased`, the variance for the update is the sum of squared deviations
+    divided by one less than the number of elements per channel. In inference, the norm uses the
+    running statistics, which get no gradient. If `running_mean` or `running_var` is None, the norm
+    always uses the batch's statistics, and updates nothing.
     """
     if training or running_mean is None or running_var is None:
         y, _, average, inverse = _norm_results(ir, "batch", x, gamma=gamma, beta=beta, eps=eps)
@@ -310,8 +313,8 @@ def seed(ir: Ir, number: Annotated[int, Between(0, 2**63 - 1)] = 42) -> Value:
 def dropout(ir: Ir, x: Value, p: Fraction = 0.5, modifier: Natural | None = None) -> Value:
     """Return `x` with each element set to 0 with probability `p`, and divided by 1 - p otherwise.
 
-    Operations with different modifiers draw different random numbers from the same seed. If
-    `modifier` is None, it is the number of random operations before this one, plus 1.
+    Operations with the same seed but different modifiers draw different random numbers. If
+    `modifier` is None, the modifier is the number of random operations before this one, plus 1.
     """
     if not p:
         return x
@@ -339,9 +342,9 @@ def attention(
 
     If `scale` is None, it is 1 / sqrt(width). `p` is the dropout probability of the weights.
 
-    A `mask` of floats is added to the scores. A `mask` of BOOL is true where a query attends to a
-    key; a query that attends to no key has the result 0. If `causal`, a query attends to the keys
-    up to its own position.
+    A `mask` of floats is added to the scores. A `mask` of BOOL is true where a query may attend to
+    a key. The result of a query that may attend to no key is 0. If `causal`, a query attends to the
+    keys up to its own position.
 
     :raises ModelError: if both a mask and `causal` are given.
     """
@@ -360,15 +363,15 @@ def attention(
         scores = scores if mask is None else ir.op("add", scores, mask)
         return ir.op("matmul", dropout(ir, ir.op("softmax", scores), p), v)
     masked_scores = ir.op("select", mask, scores, ir.constant(lowest_score, q.dtype))
-    # Apply the mask again, because softmax returns equal weights for a query without any key.
+    # Apply the mask again: for a query without any key, softmax returns equal weights instead of 0.
     weights = ir.op("select", mask, ir.op("softmax", masked_scores), ir.constant(0.0, q.dtype))
     return ir.op("matmul", dropout(ir, weights, p), v)
 
 
 def embedding(ir: Ir, table: Value, index: Value) -> Value:
-    """Return the rows of `table` [entries, …] whose numbers are in `index`: [*index.shape, …].
+    """Return the rows of `table` [entries, …] with the row numbers `index`: [*index.shape, …].
 
-    If the host passes the index, a run checks that its numbers are from 0 to entries - 1.
+    If `index` comes from the host, each run checks that the row numbers are from 0 to entries - 1.
     """
     return ir.op("gather", table, ir.classes(index, table.shape[0]))
 
@@ -436,7 +439,7 @@ def recurrent(
     in torch's order. `state` is [h], or [h, c] for an LSTM, each [batch, hidden]. The bias `b` is
     added to the product of w and x, and the bias `d` to the product of r and h.
 
-    :raises ModelError: for another number of states.
+    :raises ModelError: if the number of tensors in `state` is wrong for `kind`.
     """
     if len(state) != (count := 2 if kind == "lstm" else 1):
         raise misuse(
@@ -476,8 +479,8 @@ def _reduced_loss(
 ) -> Value:
     """Return the "mean" or "sum" of `losses`, or `losses` itself if `reduction` is "none".
 
-    The mean is the sum divided by `relevant_count`. If `relevant_count` is None, the sum is divided
-    by the number of losses.
+    The mean is the sum divided by `relevant_count`, or divided by the number of losses if
+    `relevant_count` is None.
     """
     if reduction == "none":
         return losses
@@ -499,8 +502,8 @@ def _by_class(
 ) -> Value:
     """Return the reduced loss of scores x [batch, classes, …] for labels [batch, …].
 
-    `loss(rows, labels)` returns losses [n] for rows [n, classes] and labels [n]. The mean covers
-    the rows whose label is not `ignored`.
+    `loss(rows, labels)` returns losses [n] for rows [n, classes] and labels [n]. Rows whose label
+    is `ignored` do not count in the mean.
     """
     relevant_count = None
     shape = labels.shape

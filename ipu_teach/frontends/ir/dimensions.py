@@ -1,4 +1,4 @@
-"""Functions on the dimensions of values that several front ends need."""
+"""Functions that rearrange and pad the dimensions of values, shared by several front ends."""
 
 from __future__ import annotations
 

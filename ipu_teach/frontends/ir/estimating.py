@@ -1,6 +1,7 @@
 """The function `estimate`, which calls the package `ipu_teach.estimate`.
 
-That package imports this one, so the import is inside the function.
+`ipu_teach.estimate` imports `ipu_teach.frontends.ir`, so this module imports it only when
+`estimate` runs.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ def estimate(
     """Return the modelled cycles, the memory and the throughput of a step, without building it.
 
     `step` is a graph, such as the result of `optimise` and of the transforms that follow it.
-    `options` are the PopLibs options of products, as for `Lowering`. With `byte_inputs`, the host
-    sends each element of a float input as one byte, and the device converts it. Print the result to
-    see the cycles by layer. docs/estimate.md compares estimates with graphs that were built.
+    `options` are the PopLibs options of matrix products and convolutions, as for `Lowering`. With
+    `byte_inputs`, the host sends each element of a float input as one byte, and the device converts
+    it. Print the result to see the cycles by layer. docs/estimate.md compares estimates with graphs
+    that were built.
 
     :raises ModelError: if the machine has fewer IPUs than the graph has stages and replicas.
     :raises InvalidOptionError: if there are too few micro-batches for the pipeline.

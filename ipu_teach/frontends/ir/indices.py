@@ -1,4 +1,4 @@
-"""Indices of the host's and the device's integers, as the unsigned numbers that look-ups need.
+"""Convert integers from the host or the device to the unsigned indices that look-ups need.
 
 The host checks the indices that it copies to the device. Indices that the device computes are not
 checked.
@@ -17,7 +17,7 @@ VIEWS = ("reshape", "permute", "expand", "slice", "reinterpret", "reverse")
 
 
 def fed_through(graph: Ir, index: Value) -> Value | None:
-    """Return the input that `index` is, or of which it is a view; None if there is none.
+    """Return the input that `index` is or is a view of, or None if there is no such input.
 
     If `index` is a view of a part of an input, such as a column, return this part. A selection that
     replaces the ignored label of a loss by 0 counts as a view of the labels. If the labels are an
@@ -47,7 +47,10 @@ def fed_through(graph: Ir, index: Value) -> Value | None:
 
 
 def parts_of_inputs(graph: Ir) -> dict[Value, list[tuple[Value, Array]]]:
-    """Return, by input, the parts whose integers have limits, as (part, positions in the input)."""
+    """Return a dict that maps each input to the parts of it whose integers have limits.
+
+    Each part is a pair (value of the part, positions of its elements in the flattened input).
+    """
     makers = graph.maker()
     parts: dict[Value, list[tuple[Value, Array]]] = {}
     for op in graph.ops:
@@ -64,12 +67,12 @@ def parts_of_inputs(graph: Ir) -> dict[Value, list[tuple[Value, Array]]]:
 
 
 def _source(op: Op) -> Value:
-    """Return the value of which the result of `op` is a view."""
+    """Return the value that the result of `op` is a view of."""
     return op.inputs[1 if op.kind == "select" else 0]
 
 
 def _viewed(array: Array, op: Op) -> Array:
-    """Return the elements that a view contains, if `array` has the elements of its input."""
+    """Return the elements that the view `op` selects from `array`, the elements of its input."""
     attrs: Any = op.attrs
     view = array
     if op.kind == "slice":
@@ -87,7 +90,7 @@ def _viewed(array: Array, op: Op) -> Array:
 def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> Value:
     """Return indices into `size` elements as UNSIGNED_INT.
 
-    If `is_subscript`, negative indices count from the end.
+    If `is_subscript` is true, negative indices count from the end.
 
     :raises Unfit: if the index is a constant that is out of range.
     """

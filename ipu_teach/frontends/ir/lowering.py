@@ -93,7 +93,7 @@ class Lowering:
         popops.add_codelets(self.whole)
         self.tensor: dict[Value, Tensor] = {}
         self.copies: dict[tuple[Value, int], Tensor] = {}  # The tensor of each value in each stage.
-        # The input that each stream fills, by the stream's handle.
+        # Maps the handle of each stream to the input that the stream fills.
         self.streams: dict[str, Value] = {}
         self.per_step: set[str] = set()  # The names of the outputs that are sent once per step.
         self.buffers: dict[Value, RemoteBuffer] = {}
@@ -101,9 +101,11 @@ class Lowering:
         self._replica: Tensor | None = None
         self._makers = ir.maker()
         self._homes = {value: op.stage for value, op in self._makers.items()}
-        # The (operation, input number) pairs that read a value. Outputs of a graph are read, too.
+        # Maps each value that is read to its readers: (operation, input number) pairs. An output
+        # of the graph counts as read, even if it has no readers.
         self._readers: dict[Value, list[tuple[Op, int]]] = {v: [] for v in ir.outputs.values()}
-        # The variables that a function `lays` has created for an operation's other inputs.
+        # Variables that a function `lays` has created in advance, for inputs of the operation other
+        # than the input for which it was called.
         self.prepared: dict[tuple[Op, int], Tensor] = {}
         for op in ir.ops:
             self._index(op)
@@ -192,9 +194,10 @@ class Lowering:
     def _check(self) -> None:
         """Raise `ModelError` if the device cannot run the graph.
 
-        There are two cases. The result of an operation, except a view, is larger than the memory of
-        an IPU. Or one stage changes a variable with each micro-batch, and another stage uses the
-        variable.
+        There are two cases:
+
+        - The result of an operation other than a view is larger than the memory of an IPU.
+        - One stage changes a variable with each micro-batch, and another stage uses the variable.
         """
         target = self.whole.target
         ipu_bytes = target.tiles_per_ipu * target.bytes_per_tile
@@ -309,8 +312,8 @@ class Lowering:
     def lower_op(self, op: Op) -> None:
         """Add an operation to the program with the function `lower` of its `Row`.
 
-        :raises ModelError: if `lower` fails, or if the shapes of its tensors differ from those of
-            the operation's results.
+        :raises ModelError: if `lower` fails, or if the tensors that `lower` returns do not have the
+            shapes of the operation's results.
         """
         row = OPS[op.kind]
         self.start(op)
@@ -345,10 +348,10 @@ class Lowering:
                     self._store(value, self._fetched[value])
 
     def _operand(self, op: Op, row: Row, input_number: int) -> Tensor | float:
-        """Return the tensor of an input of `op`, or a number if the operation accepts one instead.
+        """Return the tensor of an input of `op`, or a number if `op` accepts a number instead.
 
-        A number is returned only for a constant whose elements are equal, and only if another input
-        has the constant's dtype and the shape of the result.
+        A number is returned only for a constant whose elements are all equal, and only if another
+        input has the constant's dtype and the shape of the result.
         """
         value = op.inputs[input_number]
         if row.numbers and value.number is not None:
@@ -406,9 +409,9 @@ class Lowering:
     def preferred(self, value: Value, stage: int, seen_as: Value | None = None) -> Tensor | None:
         """Return a new tensor for `value` with the tile mapping that an operation prefers, or None.
 
-        The first operation in this stage that reads the value and prefers a mapping decides. If
-        there is none, return None. Operations that read a reshape or a permutation of the value
-        count, too. Recursive calls pass this view as `seen_as`.
+        The first operation in this stage that reads the value and prefers a mapping decides. If no
+        operation does, return None. Operations that read a reshape or a permutation of the value
+        count as readers of the value, too. Recursive calls pass this view as `seen_as`.
         """
         view = value if seen_as is None else seen_as
         for op, input_number in self._readers.get(view, ()):
@@ -427,7 +430,8 @@ class Lowering:
     def new_for(self, value: Value, stage: int) -> Tensor:
         """Return a new variable for `value` in a stage.
 
-        It has the tile mapping that an operation in this stage prefers, or else a linear mapping.
+        It has the tile mapping that an operation in this stage prefers, or a linear mapping if
+        there is no such operation.
         """
         graph_before = self.graph
         self.graph = self.graphs[stage]
@@ -451,8 +455,8 @@ class Lowering:
         """Return a variable on the tiles with the elements of the remote variable `value`.
 
         The program copies the elements from streaming memory when `op` needs them. Later operations
-        with the same part, phase and stage use the same copy. In the update, each operation makes a
-        copy of its own.
+        with the same part, phase and stage use the same copy. In the update, each operation makes
+        its own copy.
         """
         if value not in self._fetched:
             variable = self._fetched[value] = self.new_for(value, op.stage)
@@ -472,7 +476,7 @@ class Lowering:
     def _input(self, value: Value, stage: int) -> Tensor:
         """Return a variable for an input, which a stream from the host fills.
 
-        Each stage that reads the input has a stream of its own, with the same data.
+        Each stage that reads the input has its own stream with the same data.
         """
         if not value.size:
             return self.new_for(value, stage)
@@ -625,7 +629,7 @@ class _Pipeline:
         """Return the concatenation of `tensors` as a flat tensor, or None if there are no tensors.
 
         If the dtypes differ, the bits of all elements are concatenated as UNSIGNED_INT. `values`
-        are the values in the tensors, for errors.
+        are the values in the tensors; error messages name them.
 
         :raises ModelError: if the dtypes differ and do not all have 4 bytes.
         """
@@ -643,7 +647,7 @@ class _Pipeline:
         return concat(flat_tensors) if len(flat_tensors) > 1 else flat_tensors[0]
 
     def _kept(self, stage: int, into: Tensor | None) -> list[Tensor]:
-        """Return the tensors of a stage's forward pass that its backward pass reads.
+        """Return the tensors of a stage's forward pass that the stage's backward pass reads.
 
         A view is replaced by the tensor whose memory it shares. Values from earlier stages are
         replaced by `into`, the flat tensor with all values that the stage receives.
@@ -701,7 +705,10 @@ class Run:
 
     @property
     def factors(self) -> dict[str, int]:
-        """The factors of the number of micro-batches in a run: steps, accumulation and replicas."""
+        """The factors whose product is the number of micro-batches in a run.
+
+        They are the steps of the run, the accumulated micro-batches of a step, and the replicas.
+        """
         ir = self.ir
         return {
             "steps": self.low.iterations,
@@ -717,8 +724,8 @@ class Run:
     def fed(self, value: Value, numbers: ArrayLike) -> Array:
         """Return the host's data for an input as a flat array in the input's dtype.
 
-        :raises ModelError: for an array of another shape. If the input contains integers, also for
-            an array that does not, and for integers outside of the input's range.
+        :raises ModelError: if the array has another shape. For an input of integers, also if the
+            array does not contain integers, or if an integer is outside of the input's range.
         """
         array = np.asarray(numbers)
         num_micro_batches = self.micro_batches
@@ -748,8 +755,8 @@ class Run:
     def _checked_integers(self, value: Value, array: Array) -> Array:
         """Return the integers that the host passes for an input, as int64.
 
-        If the input is UNSIGNED_INT and a loss ignores a label, the device's code for ignored
-        labels replaces this label.
+        If the input is UNSIGNED_INT and a loss ignores a label, this label is replaced by the
+        device's code for ignored labels.
 
         :raises ModelError: if an integer is out of range.
         """
@@ -762,9 +769,9 @@ class Run:
         return wide
 
     def _check_range(self, name: str, value: Value, wide: Array) -> None:
-        """Raise `ModelError` if integers for `value`, an input or its part, are out of range.
+        """Raise `ModelError` if the integers for `value` are out of the range that `value` allows.
 
-        `name` is the name of the input.
+        `value` is an input or a part of an input, and `name` is the name of the input.
         """
         relevant = wide if value.ignored is None else wide[wide != value.ignored]
         info = np.iinfo(value.dtype.numpy)
@@ -795,7 +802,7 @@ class Run:
             )
 
     def __call__(self, **fed: ArrayLike) -> dict[str, Array]:
-        """Run the program once, and return the outputs by name.
+        """Run the program once, and return a dict that maps the name of each output to its array.
 
         :raises ModelError: for missing or unknown inputs, and for arrays that do not fit.
         """
@@ -873,7 +880,7 @@ class Run:
             self.engine.copy_to_remote_buffer(replica_values, name, replica=replica)
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of the variables by name, as `restore` accepts them.
+        """Return a dict that maps the names of variables to arrays, as `restore` accepts it.
 
         The dict contains the parameters, the optimiser's state, running statistics and the random
         seed. It does not contain variables that every run overwrites before it reads them.

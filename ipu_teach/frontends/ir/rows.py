@@ -87,9 +87,10 @@ def check_dtypes(*values: Value) -> None:
 
 
 def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
-    """Return the shape to which all inputs broadcast, and `dtype` or the inputs' dtype.
+    """Return an `Out` with the shape to which all inputs broadcast.
 
-    Raises `Unfit` if the dtypes differ, or if the shapes do not broadcast.
+    The dtype is `dtype`, or the inputs' dtype if `dtype` is None. Raises `Unfit` if the dtypes
+    differ, or if the shapes do not broadcast.
     """
     check_dtypes(*values)
     try:
@@ -100,7 +101,7 @@ def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
 
 
 def pair(a: Value, b: Value) -> Out:
-    """Return the shape to which `a` and `b` broadcast, and their dtype.
+    """Return an `Out` with the shape to which `a` and `b` broadcast, and with their dtype.
 
     Raises `Unfit` if the dtypes differ, or if the shapes do not broadcast.
     """
@@ -108,7 +109,7 @@ def pair(a: Value, b: Value) -> Out:
 
 
 def integers(x: Value, *others: Value) -> Out:
-    """Return the shape to which the inputs broadcast, and their integer dtype.
+    """Return an `Out` with the shape to which the inputs broadcast, and with their integer dtype.
 
     Raises `Unfit` if the inputs are not integers of the same dtype, or if they do not broadcast.
     """
@@ -119,7 +120,7 @@ def integers(x: Value, *others: Value) -> Out:
 
 
 def numeric_pair(a: Value, b: Value) -> Out:
-    """Return the shape to which two numeric inputs broadcast, and their dtype.
+    """Return an `Out` with the shape to which two numeric inputs broadcast, and with their dtype.
 
     Raises `Unfit` if `a` is BOOL, if the dtypes differ, or if the shapes do not broadcast.
     """
@@ -128,7 +129,7 @@ def numeric_pair(a: Value, b: Value) -> Out:
 
 
 def float_pair(a: Value, b: Value) -> Out:
-    """Return the shape to which two inputs of floats broadcast, and their dtype.
+    """Return an `Out` with the shape to which two float inputs broadcast, and with their dtype.
 
     Raises `Unfit` if `a` does not contain floats, if the dtypes differ, or if the shapes do not
     broadcast.
@@ -138,7 +139,7 @@ def float_pair(a: Value, b: Value) -> Out:
 
 
 def axes(x: Value, dims: Ints) -> list[int]:
-    """Return `dims` sorted, without duplicates and counted from 0.
+    """Return the dimensions `dims` sorted, without duplicates, and numbered from 0.
 
     Raises `Unfit` for a dimension that `x` does not have.
     """
@@ -185,7 +186,7 @@ def fused_call(expression: Callable[..., expr.Expr]) -> Lower:
 
 
 def view_row(shape: Shaper, lower: Lower, grad: Grad) -> Row:
-    """Return the definition of an operation whose result shares memory with its input."""
+    """Return the definition of a view: an operation whose result shares memory with its input."""
     return Row(shape, lower, grad, view=True)
 
 
@@ -245,8 +246,8 @@ def binary(
 def predicate(call: Callable[..., Tensor], n: int = 2, dtypes: Sequence[Kind] = ()) -> Row:
     """Return the definition of an operation with a BOOL result.
 
-    `n` is the number of inputs, 1 or 2. `dtypes` are the permitted dtypes of an input; () permits
-    all.
+    `n` is the number of inputs, 1 or 2. `dtypes` are the permitted dtypes of an input; an empty
+    tuple permits all dtypes.
     """
 
     def shape(*values: Value) -> Out:
@@ -265,7 +266,7 @@ def predicate(call: Callable[..., Tensor], n: int = 2, dtypes: Sequence[Kind] = 
 
 
 def non_linearity(kind: str) -> Row:
-    """Return the definition of popnn's non-linearity with the name `kind`."""
+    """Return the definition of the non-linearity that popnn calls `kind`."""
 
     def grad(ir: Ir, op: Op, g: Value) -> InputGrads:
         by_input = popnn.NonLinearityType[kind].slope_from_input
@@ -289,9 +290,9 @@ def _product(ir: Ir, value: Value, *factors: Value | float) -> Value:
 def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
     """Return a function that computes the gradients of both operands of "max" or "min".
 
-    `loses` is "lt" for "max" and "gt" for "min". If this comparison of an operand with the other
-    operand is true, the operand is not the result, and its gradient is 0. Equal operands get half
-    of the gradient each, as in torch.maximum and torch.minimum.
+    `loses` is "lt" for "max" and "gt" for "min". An operand for which the comparison `loses` with
+    the other operand is true is not the result, so its gradient is 0. Equal operands get half of
+    the gradient each, as in torch.maximum and torch.minimum.
     """
 
     def gradients(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
@@ -307,7 +308,8 @@ def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value
     """Return the gradients of `a` and `b` for y = a ** b; None for `b` if it is constant.
 
     The formulas are g b a ** (b - 1) and g y log(a). At a = 0 they may be NaN or infinite. So the
-    gradient of `a` is set to 0 where b = 0, and the gradient of `b` where a = 0 and b >= 0.
+    gradient of `a` is set to 0 where b = 0, and the gradient of `b` is set to 0 where a = 0 and b
+    >= 0.
     """
     no_grad = ir.constant(0.0, g.dtype, g.shape)
     if b.number == 0:
@@ -346,7 +348,7 @@ def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value
 
 
 def _select_shape(mask: Value, a: Value, b: Value) -> Out:
-    """Return the shape to which the three inputs of "select" broadcast, and the dtype of `a`."""
+    """Return an `Out` with the shape to which the inputs of "select" broadcast, and `a`'s dtype."""
     why = f"the mask is {mask.dtype.__name__}, and not BOOL"
     require(mask.dtype is BOOL, why, "pass the result of a comparison, such as 'gt', as the mask.")
     return broadcast(Value(mask.shape, a.dtype), a, b)
@@ -740,7 +742,7 @@ def _reduce(operation: str, grad: Grad, shape: Shaper = _reduced_shape) -> Row:
 
 
 def _expanded(ir: Ir, op: Op, y: Value) -> Value:
-    """Return `y`, which has the shape of the result of `op`, in the shape of the input of `op`.
+    """Return `y`, expanded from the shape of the result of `op` to the shape of its input.
 
     `op` is a reduction. Each element of `y` is repeated along the dimensions that `op` reduces.
     """
@@ -873,7 +875,10 @@ def _uniform(
     least: float = 0.0,
     most: float = 1.0,
 ) -> Tensor:
-    """Return uniform random numbers. Integers include `most`, but floats do not."""
+    """Return uniform random numbers from `least` to `most`.
+
+    Integers can be equal to `most`, but floats are always below `most`.
+    """
     reference = low.constant(dtype, shape, 0.0)
     return low.call(poprand.uniform, seed, modifier, reference, dtype, least, most)
 
@@ -887,7 +892,7 @@ def _normal(
 
 
 OPS |= {
-    "dropout_mask": Row(_random_shape, _dropout, no_gradients),  # The elements are 1 / keep or 0.
+    "dropout_mask": Row(_random_shape, _dropout, no_gradients),  # An element is 0 or 1 / keep.
     "uniform": Row(_random_shape, _uniform, no_gradients),
     "normal": Row(_random_shape, _normal, no_gradients),
 }
@@ -914,8 +919,8 @@ def _all_gather(low: Lowering, x: Tensor, count: int) -> Tensor:
 def _own_share(low: Lowering, x: Tensor, count: int) -> Tensor:
     """Return the part of `x` that this replica stores, as a flat tensor.
 
-    `x` is flattened and divided into `count` equal parts. Zeros are added at its end if its size is
-    not a multiple of `count`.
+    `x` is flattened and divided into `count` equal parts. Zeros are appended first if the size of
+    `x` is not a multiple of `count`.
     """
     share_length = -(-x.num_elements // count)
     padding_after = [share_length * count - x.num_elements]
@@ -961,8 +966,8 @@ def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None)
 def _accumulate(low: Lowering, v: Tensor, x: Tensor, *parameters: Tensor) -> None:
     """Add `x` to the variable `v`.
 
-    `parameters` has no effect on the values. The operation has this input because `_like_last`
-    gives `v` the tile mapping of the last input.
+    `parameters` has no effect on the values. It is an input only because `_like_last` gives `v` the
+    tile mapping of the last input.
     """
     low.call(popops.add_in_place, v, x)
 
@@ -1001,8 +1006,8 @@ def _like_last(low: Lowering, op: Op, place: int) -> Tensor | None:
     """Return a new variable for input 0 of `op`, with the tile mapping of the last input.
 
     The last input is the new value of the variable, or the parameter whose gradients the variable
-    sums up. Return None if `place`, the number of the input, is not 0, and if the last input has no
-    tensor yet.
+    sums up. Return None unless `place`, the number of the input, is 0 and the last input already
+    has a tensor.
     """
     last = low.tensor_of(op.inputs[-1])
     if place or last is None:

@@ -49,7 +49,7 @@ def _matmul_shape(a: Value, b: Value) -> Out:
 
 
 def _matmul(low: Lowering, a: Tensor, b: Tensor) -> Tensor:
-    """Return the result of "matmul": one product if `b` is a matrix, otherwise a grouped product.
+    """Return the result of "matmul": one matrix product if `b` is a matrix, else a grouped product.
 
     If an operand has no elements, the result is a constant of zeros.
     """
@@ -626,7 +626,7 @@ OPS |= {
 
 
 def _as_rows(x: Tensor) -> Tensor:
-    """Return `x` as a matrix: each row is a row of `x` along its last dimension."""
+    """Return `x` as a matrix whose rows are the vectors along the last dimension of `x`."""
     return x.reshape((x.num_elements // x.shape[-1], x.shape[-1]))
 
 

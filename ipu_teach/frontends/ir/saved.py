@@ -1,4 +1,7 @@
-"""Save a graph to a file and load it: JSON, with the initial values of variables as arrays."""
+"""Save a graph to a file and load it.
+
+The file contains the graph as JSON, and the initial values of variables as arrays.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +61,8 @@ class _Fields(TypedDict):
 def save(ir: Ir, path: str | PathLike[str]) -> None:
     """Write a graph to the file `path`, with the initial values of its variables.
 
-    The file contains only the name of an operation that a user has registered. Raises an error if
-    the file cannot be written.
+    For an operation that a user has registered, the file contains only the operation's name. Raises
+    an error if the file cannot be written.
     """
     write_whole(path, graph_to_bytes(ir), "save()", "model")
 
@@ -93,19 +96,20 @@ def graph_from_bytes(data: bytes) -> Ir:
 def _among(names: Collection[str], wanted: str) -> s.Codec:
     """Return a codec for a string that must be in `names`.
 
-    A codec converts a value to JSON and back. `wanted` describes the permitted strings in errors.
+    A codec converts a value to JSON and back. `wanted` describes the permitted strings in error
+    messages.
     """
     return s.checked(s.TEXT, lambda text: text in names, wanted)
 
 
 def _dtype() -> s.Codec:
-    """Return a codec, which converts a dtype to its name and back."""
+    """Return a codec that converts a dtype to its name and back."""
     name = _among(DTYPES, f"one of {', '.join(DTYPES)}")
     return s.Codec(lambda v, _: v.__name__, lambda p: DTYPES[name.read(p)])
 
 
 def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Attribute:
-    """Return an attribute of an operation from `part`, its JSON in the header of a file.
+    """Return the attribute of an operation that `part`, JSON in the header of a file, describes.
 
     Lists may be nested up to `depth` levels deep.
 
@@ -153,7 +157,7 @@ def _write_initial(array: Array, out: s.Columns) -> list[Json]:
 
 
 def _value(initial: tuple[tuple[int, ...], Array] | None, **fields: Unpack[_Fields]) -> Value:
-    """Return a value from its attributes in a file.
+    """Return a `Value` with the attributes that a file contains.
 
     `initial` is the initial value as (shape, bits). `bits` contains the elements as unsigned
     integers, or a single element if all are equal.

@@ -69,8 +69,8 @@ def scan(
     may also read other values, which are the same in all steps. Random numbers are the same in all
     steps, too.
 
-    :raises ModelError: if `xs` is empty, for a value of another graph, if a step changes a
-        variable, and if the shape or dtype of a carried value changes.
+    :raises ModelError: if `xs` is empty, if a value belongs to another graph, if a step changes a
+        variable, or if the shape or dtype of a carried value changes.
     """
     if not xs:
         raise misuse(
@@ -102,7 +102,7 @@ def scan(
 def _attributes(
     body: Ir, xs: Values, carried: Values, steps: int, **reverse: Unpack[_Reverse]
 ) -> Attributes:
-    """Return the attributes of a scan: its body, and the numbers of its steps and inputs.
+    """Return the attributes of a scan: its body, the number of its steps, and its input counts.
 
     The inputs of the body are the values `xs`, then the values `carried`, then all other values
     that the body reads.
@@ -192,10 +192,10 @@ def _lower(
     stacked_outputs: dict[int, Tensor] = {}
 
     def one_step(counter: Tensor) -> Program:
-        """Return the program of one step; the tensor `counter` contains the step's number."""
+        """Return the program of one step; the tensor `counter` contains the number of the step."""
         low.prog = Programs(name="step")
         step_number = counter.reinterpret(UNSIGNED_INT).reshape((1,))
-        # For each input of the body, by its index: the tensor.
+        # Maps the index of each input of the body to the input's tensor.
         tensors: dict[int, Tensor] = {}
         for packed_rows, group in zip(packed_inputs, input_groups, strict=True):
             packed_row = low.call(popops.dynamic_slice, packed_rows, step_number, [0], [1])
@@ -248,8 +248,8 @@ def _stacked(
 def _update_states(low: Lowering, states: Sequence[Tensor], results: Sequence[Tensor]) -> None:
     """Copy `results`, the carried values of a step, to the variables `states`.
 
-    A result that shares memory with a state is duplicated before the copies, so no copy overwrites
-    a result that another copy reads.
+    A result that shares memory with a state is duplicated before the copies, because otherwise a
+    copy could overwrite a result that another copy still has to read.
     """
     moves = []
     for result, state in zip(results, states, strict=True):
@@ -292,7 +292,7 @@ def _unpacked(
 def _lays(low: Lowering, op: Op, input_number: int) -> Tensor | None:
     """Return a new tensor for an input of a scan, with the tile mapping that its body prefers.
 
-    Return None for an input that changes from step to step, and if the body has no preference.
+    Return None if the input changes from step to step, or if the body prefers no tile mapping.
     """
     body: Ir = op.attrs["body"]
     first_constant = op.attrs["along"] + op.attrs["kept"]

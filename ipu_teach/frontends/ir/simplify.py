@@ -138,7 +138,7 @@ def _plus_zero(op: Op, maker: Maker) -> Value | None:
 def _before(op: Op, maker: Maker) -> Op | None:
     """Return the operation that produces the first input of `op`.
 
-    Return None if there is none, or if its kind or stage differs from that of `op`.
+    Return None if there is no such operation, or if it differs from `op` in its kind or stage.
     """
     source = maker.get(op.inputs[0])
     if source is None or (source.kind, source.stage) != (op.kind, op.stage):
@@ -147,7 +147,7 @@ def _before(op: Op, maker: Maker) -> Op | None:
 
 
 def _twice(op: Op, maker: Maker) -> Value | None:
-    """Return x if `op` and the operation before it undo each other, such as -(-x), else None."""
+    """Return x if `op` and the operation before it undo each other, as in -(-x); otherwise None."""
     before = _before(op, maker)
     return before.inputs[0] if before is not None else None
 
@@ -179,7 +179,7 @@ def _expand(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _permute(op: Op, maker: Maker) -> Value | Op | None:
-    """Return the input of a permutation that keeps the order of dimensions, or None for others.
+    """Return the input of a permutation that keeps the order of dimensions, otherwise None.
 
     For two successive permutations, return a single permutation. If the second undoes the first,
     return the input of the first.
@@ -288,7 +288,7 @@ class _Blends:
         self.removed: set[Op] = set()
 
     def fuse(self) -> None:
-        """Replace all running means in the graph by "blend" operations."""
+        """Replace the operations of all running means in the graph by "blend" operations."""
         for op in self.ir.ops:
             if op.kind == "assign":
                 self._fuse(op)

@@ -1,4 +1,4 @@
-"""Insert copies of variables where an operation would otherwise read a variable after a change.
+"""Insert copies of variables for operations that would otherwise read a variable after a change.
 
 A view of a variable shares its memory, so it changes with the variable.
 """
@@ -53,7 +53,8 @@ class _Snapshots:
     - `made_at`: the position of the operation that produces each view.
     - `variables_of`: for each variable and each view, the variables whose memory it shares.
     - `swaps`: a dict from values to their copies.
-    - `copies`: the copy operations, by the position of the operation after which they are inserted.
+    - `copies`: a dict from the position of an operation to the copy operations that are inserted
+      after it.
     """
 
     def __init__(self, ir: Ir, changes: dict[Value, list[int]]) -> None:

@@ -48,7 +48,7 @@ class _Fields(TypedDict, total=False):
 
 
 def _variable(ir: Ir, like: Value, name: str, **fields: Unpack[_Fields]) -> Value:
-    """Add a variable of zeros to `ir`, with the attributes of `like` except those in `fields`."""
+    """Add a variable of zeros to `ir`, with the attributes of `like`, which `fields` overrides."""
     zeros = ir.constant(0, like.dtype).initial
     variable = replace(like, name=name, kind=VARIABLE, initial=zeros, **fields)
     ir.variables[name] = variable
@@ -58,9 +58,9 @@ def _variable(ir: Ir, like: Value, name: str, **fields: Unpack[_Fields]) -> Valu
 def staged(ir: Ir, stages: Mapping[str, Natural]) -> Ir:
     """Return the graph with each operation on the stage that `stages` assigns to its module.
 
-    `stages` maps the paths of modules to stages. A path applies to the module's operations and to
-    those of its submodules: "encoder" also applies to "encoder.layer1". If several paths apply to
-    an operation, the longest of them decides. If none applies, the operation is on the stage of the
+    `stages` maps the paths of modules to stages. A path applies to the operations of the module and
+    of its submodules: "encoder" also applies to "encoder.layer1". If several paths apply to an
+    operation, the longest of them decides. If none applies, the operation is on the stage of the
     operation before it. An operation that changes a variable is on the stage of the first operation
     that reads the variable.
 
@@ -192,7 +192,7 @@ def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
 
 
 def _gradients(ir: Ir) -> dict[Value, Value]:
-    """Return a dict from each gradient that the update reads to the gradient's parameter.
+    """Return a dict that maps each gradient that the update reads to its parameter.
 
     :raises ModelError: if the update reads another result of the forward or backward pass.
     """
@@ -224,7 +224,7 @@ def accumulate(
     The update uses the mean or the sum of the micro-batches' gradients. Call this function after
     `optimise`.
 
-    :raises ModelError: if the update reads other results of a micro-batch than gradients.
+    :raises ModelError: if the update reads results of a micro-batch other than gradients.
     """
     if count == 1:
         return ir
@@ -369,7 +369,7 @@ def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
 def _section(op: Op) -> tuple[str, int, int]:
     """Return `(part, phase, stage)` of an operation, which identifies a section of the program.
 
-    A section is the group of operations for which these three are equal.
+    A section consists of the operations with the same part, phase and stage.
     """
     return op.part, op.phase, op.stage
 

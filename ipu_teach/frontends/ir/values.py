@@ -1,6 +1,6 @@
 """The classes of a graph: `Ir`, its values and its operations, and the table of operations.
 
-The table `OPS` contains a `Row` for each kind of operation: its definition.
+The table `OPS` contains the definition of each kind of operation, a `Row`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Value:
       dimensions means that all elements equal this number.
     - `below`: the upper limit of an input's integers: they are from 0 to `below` - 1. None means no
       limit.
-    - `ignored`: another integer that the input may contain: the label that a loss leaves out.
+    - `ignored`: a further integer that the input may contain: the label that a loss ignores.
     - `marked`: whether the host has passed the label `ignored` in a batch.
     - `from_end`: whether the input may contain negative integers, which count from the end.
     - `remote`: whether the variable is in streaming memory, and on the tiles only while it is used.
@@ -95,7 +95,7 @@ class Value:
 
     @property
     def number(self) -> float | None:
-        """The number of a constant that was given as one number, or None for any other value."""
+        """The number that was passed as the value of a constant, or None for any other value."""
         if self.kind == CONSTANT and self.initial is not None and self.initial.ndim == 0:
             return self.initial.item()  # type: ignore[no-any-return]
         return None
@@ -163,7 +163,7 @@ class Op:
 
     @property
     def where(self) -> str:
-        """A description for errors: the kind, the inputs' shapes and dtypes, and the path."""
+        """A description for error messages: the kind, the inputs' shapes and dtypes, the path."""
         inputs = " and ".join(
             f"{list(value.shape)} {value.dtype.__name__}" for value in self.inputs
         )
@@ -183,7 +183,7 @@ Swaps = dict[Value, Value]
 
 
 def swapped(op: Op, swaps: Swaps) -> Op:
-    """Return `op` with its inputs replaced as the dict `swaps` says; other inputs stay."""
+    """Return `op`, in which each input that is a key of `swaps` is replaced by the key's value."""
     if not any(value in swaps for value in op.inputs):
         return op
     return replace(op, inputs=tuple(swaps.get(value, value) for value in op.inputs))
@@ -200,7 +200,7 @@ class Unfit(Exception):
     """The reason why an operation cannot be applied, and advice to the user.
 
     The function `shape` of a `Row` raises `Unfit`, and so do the lowering functions of a front end.
-    The caller converts it to a `ModelError`, whose sentence ends with the reason `why`.
+    The caller converts the `Unfit` to a `ModelError`, whose message ends with the reason `why`.
     """
 
     def __init__(self, why: str, advice: str = "give it other tensors.") -> None:
@@ -266,7 +266,8 @@ def register(name: str, row: Row) -> None:
 def row_of(kind: str, where: str = "", line: str = "") -> Row:
     """Return the definition of the operation `kind` from the table `OPS`.
 
-    `where` is the path of the calling module, and `line` its source line, for errors.
+    `where` is the path of the calling module, and `line` is the source line of the call; both are
+    used in error messages.
 
     :raises UnknownOperationError: if the table has no such operation. The error names the most
         similar kind.
@@ -283,7 +284,7 @@ def row_of(kind: str, where: str = "", line: str = "") -> Row:
 
 
 def dtype_of(array: Array, name: str) -> type[DType]:
-    """Return the device's dtype for an array of the host; `name` is the array's name in errors.
+    """Return the device's dtype for an array of the host, which error messages call `name`.
 
     All integers become 32-bit integers.
 
@@ -314,7 +315,7 @@ class Changes(TypedDict, total=False):
 
 @advised("give a graph as the first argument: ir.Ir(), or the result of a transform.")
 class _FirstReaders:
-    """The stage of the first operation that reads each value, for a list that only grows."""
+    """The stage of the first reader of each value, for a list of operations that only grows."""
 
     def __init__(self, ops: list[Op]) -> None:
         self.ops = ops
@@ -426,16 +427,16 @@ class Ir:
             )
 
     def fed_input(self, value: Value) -> tuple[Value | None, Value]:
-        """Return the input of which `value` is a view, and the part of it that has its limits.
+        """Return `(input, part)`: the input that `value` is a view of, and the part with limits.
 
-        The part is a slice, if `value` is a view of less than the input, and else the input itself.
-        The input is None if the elements of `value` do not come from one.
+        If `value` is a view of only a part of the input, `part` is this slice, and otherwise it is
+        the input itself. `input` is None if the elements of `value` do not come from an input.
         """
         maker = self.maker()
         part = None
         while value in maker and OPS[(op := maker[value]).kind].view:
             if op.kind in ("concat", "pad"):
-                part = None  # It may also contain other elements.
+                part = None  # The result of this view may also contain elements of other values.
             part = part or (value if is_part(op) else None)
             value = op.inputs[0]
         return (value if value.kind == INPUT else None), part or value
@@ -451,7 +452,8 @@ class Ir:
             part.below = below if part.below is None else min(below, part.below)
             if ignored is not None:
                 part.ignored = ignored
-                # The host replaces ignored labels of this dtype in the whole input.
+                # The host replaces the ignored labels in all of the input, but only if the input is
+                # UNSIGNED_INT.
                 fed.ignored = ignored if fed.dtype is UNSIGNED_INT else fed.ignored
         return value
 
@@ -621,7 +623,7 @@ class Ir:
         return (self.constant(value, outs[0].dtype, tuple(outs[0].shape)),)
 
     def home(self, variable: Value, otherwise: int = 0) -> int:
-        """Return the stage of the first operation that reads `variable`, or else `otherwise`."""
+        """Return the stage of the first operation that reads `variable`, by default `otherwise`."""
         if self._readers.ops is not self.ops:
             self._readers = _FirstReaders(self.ops)
         return self._readers.stages().get(variable, otherwise)
@@ -680,7 +682,7 @@ class Ir:
 
 @cache
 def _fields() -> Mapping[str, Hint]:
-    """Return the annotations of the attributes of `Ir`, by name."""
+    """Return a dict that maps the name of each attribute of `Ir` to the attribute's annotation."""
     return hints_of(Ir.__init__)
 
 

@@ -22,7 +22,8 @@ Arrays = tuple[Array | None, ...]
 class Batch(NamedTuple):
     """Samples: arrays for the inputs, and for the targets and sample weights of the outputs.
 
-    The first dimension of each array counts samples. A target or a weight may be None.
+    The first dimension of each array has an entry for each sample. A target or a weight may be
+    None.
     """
 
     x: Arrays
@@ -35,13 +36,13 @@ class Batch(NamedTuple):
         return next(len(array) for array in self.x if array is not None)
 
     def part(self, rows: Array | slice) -> Batch:
-        """Return the samples with the numbers `rows`."""
+        """Return the samples whose indices are in `rows`."""
         return Batch(*(tuple(None if a is None else a[rows] for a in arrays) for arrays in self))
 
 
 @dataclass(frozen=True)
 class Names:
-    """The names of a model's inputs and outputs, by which data are passed as dicts."""
+    """The names of a model's inputs and outputs: the keys of data that are passed as dicts."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -83,7 +84,7 @@ class PyDataset:
 
 
 class Feed:
-    """The batches of a call.
+    """The batches that a call of fit, evaluate or predict uses.
 
     - `size`: the number of samples in a batch, or 0 if it is not known.
     - `samples`: the number of samples in an epoch, or None if it is not known.
@@ -104,7 +105,7 @@ class Feed:
         """Prepare the data for an epoch."""
 
     def end(self) -> None:
-        """Tell the data that an epoch has ended."""
+        """Tell the data source that an epoch has ended."""
 
 
 class ArrayFeed(Feed):
@@ -155,7 +156,7 @@ class DatasetFeed(Feed):
 
 
 class IteratorFeed(Feed):
-    """The batches that an iterator yields, as (inputs, targets) or with sample weights."""
+    """The batches that an iterator yields, as (inputs, targets) or (inputs, targets, weights)."""
 
     is_endless = True
 
@@ -192,7 +193,7 @@ class IndexedFeed(Feed):
 
 
 def is_array(value: Argument) -> bool:
-    """Return whether a value is an array, or nested lists of numbers, of at least one dimension."""
+    """Return whether a value is an array or nested lists of numbers, but not a single number."""
     # numpy would read an object with batches element by element, maybe without end.
     if not isinstance(value, (np.ndarray, list, tuple, range)) and not hasattr(value, "__array__"):
         return False
@@ -211,9 +212,10 @@ def is_data(value: Argument) -> bool:
 
 
 def _listed(role: str, value: Argument, names: Sequence[str]) -> Arrays:
-    """Return arrays for `names`, from an array, a list with one for each name, or a dict.
+    """Return a list with an array for each name in `names`.
 
-    `role` is the argument's name in errors.
+    The arrays are passed as a single array, a list with an array for each name, or a dict. `role`
+    is the argument's name in error messages.
 
     :raises ModelError: for another number of arrays, or other names.
     """
@@ -234,7 +236,7 @@ def _listed(role: str, value: Argument, names: Sequence[str]) -> Arrays:
         raise misuse(
             f"{role} was given {counted(len(items), 'array')}, but the model has "
             f"{', '.join(names)}.",
-            f"pass a list of {counted(len(names), 'array')}, or a dict by these names.",
+            f"pass a list of {counted(len(names), 'array')}, or a dict with these names as keys.",
         )
     for item in items:
         if item is not None and not is_array(item):
@@ -284,7 +286,9 @@ def samples_of(x: Argument, y: Argument, weights: Argument, names: Names) -> Bat
 
 
 def class_weights(batch: Batch, weights: Mapping[int, float]) -> Batch:
-    """Return samples with the weight of their class. A class that is not in `weights` has 1.
+    """Return the samples of `batch`, each with the weight of its class.
+
+    A class that is not in `weights` has the weight 1.
 
     :raises ModelError: for a model with several outputs, and if samples already have weights.
     """
@@ -312,9 +316,11 @@ def class_weights(batch: Batch, weights: Mapping[int, float]) -> Batch:
 
 
 def split(batch: Batch, part: float) -> tuple[Batch, Batch]:
-    """Return the samples for training and the last `part` of the samples, for validation.
+    """Split samples into those for training and those for validation, and return both.
 
-    :raises ModelError: if one of them would be empty.
+    `part` is the fraction of the samples for validation, which are taken from the end.
+
+    :raises ModelError: if one of the two would be empty.
     """
     count = floor(batch.size * (1 - part))
     if count in (0, batch.size):
@@ -336,7 +342,7 @@ def feed_of(
     is_shuffled: bool = False,
     class_weight: Mapping[int, float] | None = None,
 ) -> Feed:
-    """Return the batches of a call.
+    """Return the batches of the data that are passed to fit, evaluate or predict.
 
     :raises ModelError: for arguments that the kind of data does not allow.
     """

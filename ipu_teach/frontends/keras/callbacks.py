@@ -1,4 +1,4 @@
-"""Callbacks: objects whose methods `fit` calls during a training, such as after each epoch."""
+"""Callbacks: objects whose methods `fit` calls during training, such as after each epoch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Distance = Annotated[float, Between(0)]
 
 @advised("give a keras.callbacks.Callback, such as EarlyStopping().")
 class Callback:
-    """The base class of callbacks, whose methods `fit` calls.
+    """The base class of callbacks, whose methods `fit` calls during training.
 
     To end the training after the current epoch, a callback sets `model.stop_training` to True.
     """
@@ -43,8 +43,8 @@ class Callback:
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         """Do nothing by default. `fit` calls this method at the end of an epoch.
 
-        `logs` contains the mean loss and metrics over the epoch by name, such as "loss". A value
-        that a callback adds to it becomes part of the history.
+        `logs` contains the mean loss and metrics over the epoch by name, such as "loss". If a
+        callback adds a value to `logs`, the value becomes part of the history.
         """
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
@@ -115,7 +115,7 @@ class _Watch(Callback):
         return gain > abs(self.min_delta)
 
     def say(self, epoch: int, text: str) -> None:
-        """Print a text about an epoch, if `verbose`."""
+        """Print a message about an epoch if `verbose` is not 0."""
         if self.verbose:
             print(f"Epoch {epoch + 1}: {text}")
 
@@ -125,11 +125,11 @@ class EarlyStopping(_Watch):
 
     The training ends after `patience` epochs without an improvement, or after one such epoch if
     `patience` is 0. An epoch improves the value with the name `monitor` if it is better than the
-    best value by more than `min_delta`; with a `baseline`, it counts only if it is also better
-    than the baseline. Higher values are better in the mode "max", and lower values in "min". "auto"
-    means "max" for names that contain "acc", and "min" for all others. The first `start_from_epoch`
-    epochs do not count. If `restore_best_weights`, the model gets the weights of the best epoch at
-    the end.
+    best value by more than `min_delta`; with a `baseline`, an improvement counts only if the value
+    is also better than the baseline. Higher values are better in the mode "max", and lower values
+    in "min". "auto" means "max" for names that contain "acc", and "min" for all others. The first
+    `start_from_epoch` epochs do not count. If `restore_best_weights`, the model gets the weights of
+    the best epoch at the end.
     """
 
     def __init__(
@@ -270,9 +270,10 @@ class LearningRateScheduler(Callback):
 class ModelCheckpoint(_Watch):
     """A callback that saves the model, or only its weights, after each epoch.
 
-    `filepath` may contain names of the logs, as in "net-{epoch:02d}-{val_loss:.2f}", where the
-    first epoch is 1. With `save_best_only`, only an epoch that improves the value with the name
-    `monitor` is saved. The format is that of `Model.save`.
+    `filepath` may contain placeholders with names from the logs, as in
+    "net-{epoch:02d}-{val_loss:.2f}", where the first epoch is 1. With `save_best_only`, only an
+    epoch that improves the value with the name `monitor` is saved. The files have the format of
+    `Model.save`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Compiled networks: their graphs, their programs on the device, and the weights there."""
+"""Compiled networks: their graphs, their programs, and the weights on the device."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _TrainingOptions(TypedDict):
 class Compiled(Network):
     """A network with an optimiser, losses and metrics, and its programs on the device.
 
-    - `compiles`: a sentence about each compilation for the device.
+    - `compiles`: a list with a sentence about each compilation for the device.
     - `objectives`: the loss and the metrics of each output; empty before `compile` is called.
     - `compile_arguments`: the arguments of `compile` by name, except the optimiser.
     - `training_options`: the options of the training step. Methods of the model set them.
@@ -95,11 +95,11 @@ class Compiled(Network):
     ) -> None:
         """Set the optimiser, the losses and the metrics.
 
-        For a model with several outputs, `loss` is a list with a loss for each output, a dict by
-        the outputs' names, or one loss for all. `loss_weights` contains a factor for each loss.
-        `metrics` and `weighted_metrics` are lists, or dicts by the outputs' names.
-        `steps_per_execution` is the number of batches in a run of the device. If it is None, a run
-        contains the batches of one update.
+        For a model with several outputs, `loss` is a list with a loss for each output, a dict whose
+        keys are the outputs' names, or a single loss for all outputs. `loss_weights` contains a
+        factor for each loss. `metrics` and `weighted_metrics` are lists, or dicts whose keys are
+        the outputs' names. `steps_per_execution` is the number of batches in a run of the device.
+        If it is None, a run contains the batches of one update.
 
         :raises ModelError: without an optimiser, for an unknown optimiser, loss or metric, and for
             lists that do not fit the outputs.
@@ -197,7 +197,7 @@ class Compiled(Network):
         return without_unused(graph)
 
     def _check_compiled(self, mode: str) -> None:
-        """Raise `ModelError` before `compile`; `mode` is the caller's name."""
+        """Raise `ModelError` if `compile` has not been called; `mode` is the name of the caller."""
         if not any(objective.loss for objective in self.objectives):
             raise ModelError(f"""{mode}() was called before compile().
                 next:  call model.compile(optimizer="sgd", loss="mse") first, with your loss.""")
@@ -309,7 +309,7 @@ class Compiled(Network):
     # --- runs over batches ---
 
     def _steps_of(self, mode: str, feed: Feed, requested: int | None) -> int | None:
-        """Return the number of batches in an epoch, or None if the data end by themselves.
+        """Return the number of batches in an epoch, or None to use all batches that the data yield.
 
         `requested` is the number that the caller wants, or None. The product of the mode's factors
         is the number of batches in a run.
@@ -340,7 +340,7 @@ class Compiled(Network):
     def _unfilled(
         self, feed: Feed, factors: dict[str, int], steps: int, remainder: int
     ) -> ModelError:
-        """Return the error for `steps` batches and `remainder` samples that fill no whole runs."""
+        """Return the error for `steps` batches and `remainder` samples that fill no whole run."""
         per_run = prod(factors.values())
         if feed.samples is None:
             return ModelError(f"""The call was given {counted(steps, "batch", "batches")}, but a run
@@ -372,11 +372,12 @@ class Compiled(Network):
         label: str,
         verbose: bool | int | str = 0,
     ) -> Iterator[tuple[dict[str, Array], int]]:
-        """Yield the outputs of each run by name, and its batch size, for `steps` batches in total.
+        """Yield (outputs by name, batch size) for each run, until `steps` batches have been used.
 
-        If `steps` is None, the runs take all batches.
+        If `steps` is None, the runs use all batches.
 
-        :raises ModelError: if the batches end before, or if they do not fill a run.
+        :raises ModelError: if there are fewer batches than `steps`, or if they do not fill the last
+            run.
         """
         per_run = prod(self._factors(mode).values())
         groups = _groups(batches, steps, per_run)
@@ -397,7 +398,7 @@ class Compiled(Network):
             self._written_rate = written
 
     def _fed(self, run: Run, group: Sequence[Batch], mode: str) -> dict[str, Array]:
-        """Return the arrays of the batches of a run, by the names of the graph's inputs.
+        """Return a dict that maps the names of the graph's inputs to the arrays of a run's batches.
 
         :raises ModelError: if the targets are missing.
         """
@@ -427,7 +428,7 @@ class Compiled(Network):
     # --- weights ---
 
     def current_weights(self) -> dict[str, Array]:
-        """Return all weights by the names of their variables, copied from the device."""
+        """Return a dict of all weights, copied from the device; the keys are variable names."""
         self._to_host()
         return self.named_weights()
 
@@ -447,8 +448,8 @@ class Compiled(Network):
     def report(self) -> Report:
         """The report of the program that ran last.
 
-        :raises ModelError: before the first run, and until the next run after `compile` or a change
-            of an option.
+        :raises ModelError: if no program has run yet, or none since `compile` was called or an
+            option was changed.
         """
         if self._current_run is None:
             raise ModelError("""The model has no report, because it has not run yet.
@@ -457,10 +458,12 @@ class Compiled(Network):
 
 
 def _groups(batches: Iterator[Batch], steps: int | None, per_run: int) -> Iterator[list[Batch]]:
-    """Yield lists of `per_run` batches of equal size, for `steps` batches in total, or for all.
+    """Yield lists of `per_run` batches of equal size, until `steps` batches have been yielded.
 
-    :raises ModelError: if the batches end before, if they do not fill a run, or if the sizes of the
-        batches of a run differ.
+    If `steps` is None, yield all batches.
+
+    :raises ModelError: if there are fewer batches than `steps`, if they do not fill the last run,
+        or if the sizes of the batches of a run differ.
     """
     count = 0
     while steps is None or count < steps:
@@ -485,12 +488,12 @@ def _groups(batches: Iterator[Batch], steps: int | None, per_run: int) -> Iterat
 
 
 def shown_sizes(sizes: Sequence[int]) -> str:
-    """Return sizes as text, such as "8, 8 and 4"."""
+    """Return several sizes as a string, such as "8, 8 and 4"."""
     return f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
 
 
 def _as_input(value: Value, array: Array) -> Array:
-    """Return the host's array in the form of an input of the graph.
+    """Return the host's array with the shape and dtype that an input of the graph needs.
 
     A dimension of length 1 at the end is added or removed, as in Keras, and whole numbers in an
     array of floats become integers.

@@ -21,7 +21,7 @@ class Dataset:
 
     The methods return new datasets. A shuffled dataset has a new order in each epoch.
 
-    - `arrays`: the arrays; the first dimension of each counts samples.
+    - `arrays`: the arrays; the first dimension of each array has an entry for each sample.
     - `size`: the number of samples in a batch, or 0 before `batch` is called.
     - `drop`: whether an incomplete last batch is dropped.
     - `shuffled`: whether the samples are in random order.
@@ -64,7 +64,7 @@ class Dataset:
     def batch(self, size: Count, drop_remainder: bool = False) -> Dataset:
         """Return the dataset divided into batches of `size` samples.
 
-        If `drop_remainder`, an incomplete last batch is dropped.
+        If `drop_remainder` is true, an incomplete last batch is dropped.
         """
         return replace(self, size=size, drop=drop_remainder)
 
@@ -101,7 +101,7 @@ class Dataset:
     def batches(self) -> Iterator[tuple[Array, ...]]:
         """Yield the batches; if the dataset repeats endlessly, yield batches endlessly.
 
-        An incomplete last batch is yielded too, unless `drop`.
+        An incomplete last batch is yielded too, unless `drop` is true.
         """
         round_number = 0
         while round_number < self.times:
@@ -114,9 +114,10 @@ class Dataset:
 
 
 def to_categorical(classes: Numbers, num_classes: Count | None = None) -> Array:
-    """Return an array [numbers, classes] with 1 in the column of each number, and 0 elsewhere.
+    """Return the one-hot encoding of class numbers, an array [numbers, classes].
 
-    If `num_classes` is None, there are as many columns as the largest class number needs.
+    Each row has a 1 in the column of its class number, and 0 elsewhere. If `num_classes` is None,
+    there are as many columns as the largest class number needs.
 
     :raises ModelError: if a number is not an integer, is negative, or is at least `num_classes`.
     """

@@ -110,7 +110,7 @@ def PipelineStage(stage: Natural) -> Iterator[None]:
 
 
 def current_config() -> IPUConfig | None:
-    """Return the machine of the current scope, or None outside of a scope."""
+    """Return the machine of the innermost open scope, or None outside of all scopes."""
     return _scopes[-1] if _scopes else None
 
 

@@ -36,8 +36,8 @@ class Loss(Recorded):
 
     A loss is the mean over the batch. A cross entropy is computed from scores, the inputs of the
     softmax or sigmoid at the end of the model. If the outputs come from another operation,
-    `from_logits` says whether they are scores (True) or probabilities (False). Probabilities are
-    clipped, as in Keras. All losses are computed in FLOAT.
+    `from_logits` decides whether the outputs are scores (True) or probabilities (False).
+    Probabilities are clipped, as in Keras. All losses are computed in FLOAT.
     """
 
     classes = False
@@ -86,7 +86,7 @@ class Loss(Recorded):
         return ir.mean(g, self.values(g, out, y))
 
     def __call__(self, g: Ir, out: Value, y: Value, weights: Value | None = None) -> Value:
-        """Return the mean loss. With `weights`, each loss is multiplied by its weight first."""
+        """Return the mean loss. With `weights`, first multiply each loss by its weight."""
         if weights is None:
             return self.mean(g, out, y)
         values = self.values(g, out, y)
@@ -108,7 +108,7 @@ def weights_like(g: Ir, values: Value, weights: Value) -> Value:
 
 
 def _last_mean(g: Ir, values: Value) -> Value:
-    """Return the mean over the last dimension. Values without one are returned."""
+    """Return the mean over the last dimension, or `values` itself if it has no such dimension."""
     return ir.mean(g, values, (-1,)) if len(values.shape) > 1 else values
 
 
@@ -140,8 +140,8 @@ class SparseCategoricalCrossentropy(Loss):
 class CategoricalCrossentropy(Loss):
     """The cross entropy of scores and targets that give a probability for each class.
 
-    `to_categorical` returns such targets. `label_smoothing` is the part of each target that is
-    distributed evenly over all classes.
+    `to_categorical` returns such targets. `label_smoothing` is the fraction of each target that is
+    distributed equally over all classes.
     """
 
     name = "categorical_crossentropy"
@@ -175,7 +175,7 @@ class CategoricalCrossentropy(Loss):
 class BinaryCrossentropy(Loss):
     """The binary cross entropy of scores and targets from 0 to 1.
 
-    `label_smoothing` is the part of each target that is replaced by 1/2.
+    `label_smoothing` is the fraction of each target that is replaced by 1/2.
     """
 
     name = "binary_crossentropy"
@@ -240,7 +240,7 @@ class MeanAbsoluteError(Loss):
 
 
 class Huber(Loss):
-    """The mean of a loss that is quadratic for errors up to `delta`, and linear beyond."""
+    """The mean of a loss that is quadratic for errors up to `delta`, and linear for larger ones."""
 
     name = "huber_loss"
 
@@ -258,9 +258,9 @@ class Huber(Loss):
 
 
 class FunctionLoss(Loss):
-    """A loss of one's own: a function of targets and outputs, written with `keras.ops`.
+    """A user-defined loss: a function of targets and outputs, written with `keras.ops`.
 
-    It returns a loss for each sample, or for each position of each sample.
+    The function returns a loss for each sample, or for each position of each sample.
     """
 
     def __init__(self, function: Callable[..., Argument]) -> None:
@@ -294,7 +294,7 @@ LOSSES: dict[str, type[Loss]] = {
 
 
 def loss_of(loss: object) -> Loss:
-    """Return the loss with this name, `loss` itself if it is a `Loss`, or that of a function.
+    """Return a `Loss` for `loss`, which is a name, a function or already a `Loss`.
 
     :raises ModelError: for any other value.
     """

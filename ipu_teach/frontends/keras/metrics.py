@@ -15,7 +15,10 @@ from ipu_teach.types import FLOAT, UNSIGNED_INT
 
 
 class Metric(Recorded):
-    """The base class of metrics. An epoch has the mean of `values` over all samples."""
+    """The base class of metrics.
+
+    The result for an epoch is the mean of `values` over all samples.
+    """
 
     name = "metric"
 
@@ -57,13 +60,13 @@ def _numbers(g: Ir, metric: Metric, out: Value, y: Value) -> Value:
 
 
 def _mean_of_last(g: Ir, is_correct: Value) -> Value:
-    """Return the part of true elements in the last dimension, in FLOAT."""
+    """Return the fraction of true elements along the last dimension, in FLOAT."""
     numbers = g.cast(is_correct, FLOAT)
     return ir.mean(g, numbers, (-1,)) if len(numbers.shape) > 1 else numbers
 
 
 class Accuracy(Metric):
-    """The part of the outputs that equal their targets."""
+    """The fraction of the outputs that equal their targets."""
 
     name = "accuracy"
 
@@ -75,7 +78,11 @@ class Accuracy(Metric):
 
 
 class BinaryAccuracy(Metric):
-    """The part of the outputs that are above `threshold` where the target is 1, and not where 0."""
+    """The fraction of the outputs that are correct when they are compared with `threshold`.
+
+    An output is correct if it is above `threshold` and its target is 1, or if it is not above
+    `threshold` and its target is 0.
+    """
 
     name = "binary_accuracy"
 
@@ -96,7 +103,7 @@ class BinaryAccuracy(Metric):
 
 
 class CategoricalAccuracy(Metric):
-    """The part of the samples whose largest output is that of the largest target."""
+    """The fraction of the samples whose largest output is at the index of their largest target."""
 
     name = "categorical_accuracy"
 
@@ -109,7 +116,7 @@ class CategoricalAccuracy(Metric):
 
 
 class SparseCategoricalAccuracy(Metric):
-    """The part of the samples whose largest output is that of the class number."""
+    """The fraction of the samples whose largest output belongs to the target's class number."""
 
     name = "sparse_categorical_accuracy"
 
@@ -121,9 +128,9 @@ class SparseCategoricalAccuracy(Metric):
 
 
 class _TopK(Metric):
-    """The base class of metrics that look for the class among the k largest outputs.
+    """The base class of metrics that check whether the class is among the k largest outputs.
 
-    A class whose output equals the k-th largest one counts.
+    A class whose output equals the k-th largest output counts as being among them.
     """
 
     def __init__(
@@ -153,7 +160,10 @@ class _TopK(Metric):
 
 
 class TopKCategoricalAccuracy(_TopK):
-    """The part of the samples whose class is among the k largest outputs; targets by class."""
+    """The fraction of the samples whose class is among the k largest outputs.
+
+    The class of a sample is the index of its largest target, as in one-hot targets.
+    """
 
     name = "top_k_categorical_accuracy"
 
@@ -162,7 +172,7 @@ class TopKCategoricalAccuracy(_TopK):
 
 
 class SparseTopKCategoricalAccuracy(_TopK):
-    """The part of the samples whose class number is among the k largest outputs."""
+    """The fraction of the samples whose class number is among the k largest outputs."""
 
     name = "sparse_top_k_categorical_accuracy"
 
@@ -207,7 +217,7 @@ class LossMetric(Metric):
 
 
 class FunctionMetric(Metric):
-    """A metric of one's own: a function of targets and outputs, written with `keras.ops`."""
+    """A user-defined metric: a function of targets and outputs, written with `keras.ops`."""
 
     def __init__(self, function: Callable[..., Argument]) -> None:
         super().__init__(name=getattr(function, "__name__", "metric"))
@@ -233,7 +243,7 @@ METRIC_NAMES = ("accuracy", "acc", *METRICS, *ENTROPIES)
 
 
 def metric_of(metric: object, out: Value, y: Value) -> Metric:
-    """Return the metric with this name, `metric` itself if it is one, or that of a function.
+    """Return a metric for `metric`, which is a name, a function, or already a metric or a loss.
 
     "accuracy" and "acc" become the accuracy that fits the shapes of the output and the target.
 

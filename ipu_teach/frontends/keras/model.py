@@ -1,4 +1,4 @@
-"""Keras models: they connect layers, train them on the device, and predict."""
+"""Keras models, which connect layers, are trained on the device, and predict."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Logs = dict[str, float]
 
 
 def _is_validation(value: Argument) -> bool:
-    """Return whether a value is data in batches, or a tuple of (x, y) or (x, y, sample_weight)."""
+    """Return whether a value is data in batches, or a tuple (x, y) or (x, y, sample_weight)."""
     if isinstance(value, (tuple, list)):
         return len(value) in (2, 3) and all(data.is_data(part) for part in value)
     return data.is_data(value) and not data.is_arrays(value)
@@ -78,9 +78,10 @@ Frequency = Count | Sequence[Count]
 
 
 class _Plan(NamedTuple):
-    """The data of a training: batches for training and for validation, and when to use them.
+    """The data for `fit`: training and validation batches, and the epochs that end with validation.
 
-    `stream` is an iterator over the batches of all epochs, or None if each epoch begins again.
+    `stream` is an iterator over the batches of all epochs, or None if each epoch starts again with
+    the first batch.
     """
 
     feed: Feed
@@ -141,12 +142,12 @@ class Model(Compiled):
         """Train the model, and return a record of the mean loss and metrics of each epoch.
 
         `x` is an array, a list or dict of arrays for a model with several inputs, a `Dataset`, a
-        generator of batches, or a `PyDataset`. The epochs have the numbers `initial_epoch` to
-        `epochs` - 1. `steps_per_epoch` is the number of batches in an epoch; the default is all.
-        Each loss is multiplied by its `sample_weight`, or by the weight of its class in
-        `class_weight`. `validation_data`, or the last `validation_split` of the samples, are
-        evaluated after each epoch, or after each `validation_freq` epochs. Ctrl-C ends the training
-        after the current run, and the model has the weights of that run.
+        generator of batches, or a `PyDataset`. The epochs are numbered from `initial_epoch` to
+        `epochs` - 1. `steps_per_epoch` is the number of batches in an epoch; by default, an epoch
+        uses all batches. Each loss is multiplied by its `sample_weight`, or by the weight of its
+        class in `class_weight`. `validation_data`, or the last `validation_split` of the samples,
+        are evaluated after each epoch, or after each `validation_freq` epochs. Ctrl-C ends the
+        training after the current run, and the model keeps the weights of that run.
 
         :raises ModelError: if the samples do not fill complete runs, before `compile` is called,
             and if the model was created outside of an IPUStrategy's scope.
@@ -173,7 +174,7 @@ class Model(Compiled):
         return self._train(plan, range(initial_epoch, epochs), _listed(callbacks))
 
     def _train(self, plan: _Plan, epochs: range, callbacks: list[Callback]) -> History:
-        """Train for the epochs with these numbers, and return a record of them."""
+        """Train for the epochs with the given numbers, and return a record of these epochs."""
         history = History()
         self.stop_training = False
         all_callbacks = [*callbacks, history]
@@ -202,7 +203,7 @@ class Model(Compiled):
     def _split(
         self, x: Argument, y: Argument, weights: Argument, part: float
     ) -> tuple[Argument, Argument, Argument, Argument]:
-        """Return (x, y, sample_weight, validation data) for `validation_split`."""
+        """Split arrays for `validation_split`: return (x, y, sample_weight, validation data)."""
         if not data.is_arrays(x):
             raise misuse(
                 f"validation_split was given together with data of the class {type(x).__name__}.",
@@ -215,7 +216,7 @@ class Model(Compiled):
         return train_x, train_y, train_weights, held_out
 
     def _validation(self, validation: Argument, size: int | None) -> Feed | None:
-        """Return the batches of validation data, or None."""
+        """Return the batches of validation data, or None if there are no validation data."""
         if validation is None:
             return None
         parts = validation if isinstance(validation, (tuple, list)) else (validation,)
@@ -223,7 +224,7 @@ class Model(Compiled):
         return data.feed_of(x, y, weights, self.names, size=size)
 
     def _check_repeats(self, feed: Feed, steps: int | None, epochs: int) -> None:
-        """Raise `ModelError` for several epochs of a generator without a number of batches."""
+        """Raise `ModelError` if a generator is used for several epochs, but `steps` is None."""
         if isinstance(feed, IteratorFeed) and steps is None and epochs > 1:
             raise misuse(
                 f"fit() was given a generator for {epochs} epochs, but not the number of batches "
@@ -234,7 +235,7 @@ class Model(Compiled):
     def _train_epoch(
         self, plan: _Plan, epoch: int, epochs: int, callbacks: Sequence[Callback]
     ) -> Logs:
-        """Train for an epoch, of `epochs` in total; return the mean loss and metrics by name."""
+        """Train for one of `epochs` epochs, and return the mean loss and metrics by name."""
         for callback in callbacks:
             callback.on_epoch_begin(epoch, {})
         label = f"epoch {epoch + 1} of {epochs}"
@@ -267,7 +268,8 @@ class Model(Compiled):
 
         If `return_dict`, return a dict with the loss and the metrics by name.
 
-        :raises ModelError: before `compile` is called, and if there are fewer batches than `steps`.
+        :raises ModelError: if `compile` has not been called, or if there are fewer batches than
+            `steps`.
         """
         self._check_compiled(EVALUATE)
         feed = data.feed_of(x, y, sample_weight, self.names, size=batch_size)
@@ -292,9 +294,9 @@ class Model(Compiled):
         steps: Count | None = None,
         callbacks: None = None,
     ) -> Array | list[Array]:
-        """Return the output of the model for each sample; a list if there are several outputs.
+        """Return the model's output for each sample, or a list of outputs if the model has several.
 
-        An incomplete last batch of arrays is filled with zeros, whose outputs are left out.
+        An incomplete last batch of arrays is filled with zeros, whose outputs are discarded.
         """
         feed = data.feed_of(x, None, None, self.names, size=batch_size)
         count = feed.samples if steps is None else None
@@ -311,7 +313,7 @@ class Model(Compiled):
         return results[0] if len(results) == 1 else results
 
     def __call__(self, *inputs: object) -> NoReturn:
-        """Refuse a call of the model, because it has no layers of its own in another graph."""
+        """Raise `ModelError`, because a model cannot be called like a layer."""
         raise misuse(
             f"The model {self.name!r} was called.",
             "use model.predict(x) for arrays, and call the layers for the result of a layer.",
@@ -329,7 +331,8 @@ class Model(Compiled):
     ) -> float | list[float] | dict[str, float]:
         """Train with one batch, and return its loss and metrics as `evaluate` does.
 
-        :raises ModelError: before `compile` is called, and if an update takes several batches.
+        :raises ModelError: before `compile` is called, and if an update combines the gradients of
+            several batches.
         """
         factors = self._factors(FIT)
         if prod(factors.values()) > 1:
@@ -382,8 +385,8 @@ class Model(Compiled):
         The file contains the layers, the weights, the arguments of `compile` and the optimiser's
         state, so that a training can continue.
 
-        :raises ModelError: for a layer, loss or metric of one's own, and for a function as an
-            initialiser.
+        :raises ModelError: for a user-defined layer, loss or metric, and for an initialiser that is
+            a function.
         """
         from ipu_teach.frontends.keras.saving import save_model
 
@@ -442,7 +445,7 @@ class Sequential(Model):
     def _chain(self) -> None:
         """Build the model from the layers so far.
 
-        :raises ModelError: if the shape of the input is unknown, or if a part is not a layer.
+        :raises ModelError: if the shape of the input is unknown, or if an item is not a layer.
         """
         first_part, *layers = self._parts
         if isinstance(first_part, Node):
@@ -486,7 +489,7 @@ def _listed(callbacks: Callbacks) -> list[Callback]:
 
 
 def _forever(feed: Feed) -> Iterator[Batch]:
-    """Yield the batches of epoch after epoch. An iterator has only one epoch."""
+    """Yield the batches of one epoch after another. An iterator provides only one epoch."""
     if isinstance(feed, IteratorFeed):
         return feed.epoch()
     return chain.from_iterable(feed.epoch() for _ in repeat(None))
@@ -500,7 +503,7 @@ def _is_due(epoch: int, frequency: int | Sequence[int]) -> bool:
 
 
 def _padded(batch: Batch, size: int) -> Batch:
-    """Return samples with zeros at the end, so that they fill batches of `size` samples."""
+    """Return samples, extended with zeros so that they fill batches of `size` samples."""
     padding = -batch.size % size
     arrays = [np.asarray(array) for array in batch.x]
     return Batch(

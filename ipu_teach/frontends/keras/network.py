@@ -21,7 +21,7 @@ class Network:
     """Layers that are connected between inputs and outputs.
 
     - `name`: the name of the network.
-    - `inputs` and `outputs`: a node each, or lists of nodes.
+    - `inputs` and `outputs`: each is a node or a list of nodes.
     - `nodes`: the nodes, each after those on which it depends.
     - `layers`: the layers, each after those on which it depends.
     """
@@ -61,7 +61,7 @@ class Network:
                 next:  give each layer a different name, or leave out name=.""")
 
     def _dtype_of(self, node: Node) -> str:
-        """Return the name of the dtype of an input: integers if only Embedding layers read it.
+        """Return the name of an input's dtype: an integer dtype if only Embedding layers read it.
 
         :raises ModelError: if an Embedding layer and another layer read an input without a dtype.
         """
@@ -79,7 +79,7 @@ class Network:
 
     @property
     def names(self) -> Names:
-        """The names of the inputs and outputs, by which data are passed as dicts.
+        """The names of the inputs and outputs, which are the keys of data that are passed as dicts.
 
         An output has the name of its layer. An input without a name is "x", or "x_0" and so on.
         """
@@ -120,7 +120,7 @@ class Network:
         return [layer.stage for layer in self.layers]
 
     def walk(self) -> Iterator[tuple[str, Layer]]:
-        """Yield (path, layer) for each layer, and for the layers inside it."""
+        """Yield (path, layer) for each layer of the network, and for their inner layers."""
         for layer in self.layers:
             yield from layer.walk(layer.name)
 
@@ -149,7 +149,7 @@ class Network:
         ]
 
     def named_weights(self) -> dict[str, Array]:
-        """Return all weights by the names of their variables, such as "dense.kernel"."""
+        """Return a dict of all weights; a key is a variable's name, such as "dense.kernel"."""
         return {
             f"{path}.{short}": weights
             for path, layer in self.walk()
@@ -223,7 +223,7 @@ class Network:
 def _listed(role: str, nodes: Nodes) -> list[Node]:
     """Return a list of nodes. `role` is "inputs" or "outputs".
 
-    :raises ModelError: for a dict, and for anything but nodes.
+    :raises ModelError: if a dict or anything other than nodes was passed.
     """
     items = [nodes] if isinstance(nodes, Node) else nodes
     if (

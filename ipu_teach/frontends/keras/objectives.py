@@ -17,14 +17,14 @@ from ipu_teach.frontends.keras.losses import FunctionLoss, Loss, loss_of, weight
 from ipu_teach.frontends.keras.metrics import check_metric, metric_of
 from ipu_teach.types import FLOAT, Array
 
-# With this prefix, the name of a metric becomes the name of the sum of its sample weights.
+# The prefix that turns the name of a metric into the name of the sum of its sample weights.
 WEIGHT_OF = "weight of "
 
 
 class Shapes(NamedTuple):
     """The shapes of the host's targets and sample weights for each output, without the batch.
 
-    A shape is None if there is no such array, or if the loss does not need to know it.
+    A shape is None if there is no such array, or if the loss does not need to know the shape.
     """
 
     targets: tuple[Shape | None, ...] = ()
@@ -49,7 +49,9 @@ class Objective:
 
 
 def _by_output(role: str, value: Argument, names: Sequence[str]) -> list[Argument]:
-    """Return an item for each output from a list or a dict; a single item is for all outputs.
+    """Return a list with an item for each output.
+
+    The items are passed as a list, as a dict, or as a single item that is used for all outputs.
 
     :raises ModelError: for another number of items, or other names.
     """
@@ -67,13 +69,17 @@ def _by_output(role: str, value: Argument, names: Sequence[str]) -> list[Argumen
         raise misuse(
             f"compile() was given {counted(len(value), 'item')} in {role}, but the model has "
             f"{counted(len(names), 'output')}: {', '.join(names)}.",
-            "pass a list with an item for each output, or a dict by these names.",
+            "pass a list with an item for each output, or a dict with these names as keys.",
         )
     return list(value)
 
 
 def _metric_lists(role: str, metrics: Argument, names: Sequence[str]) -> list[tuple[object, ...]]:
-    """Return the metrics of each output. With several outputs, they are listed by output."""
+    """Return a tuple of metrics for each output.
+
+    If the model has several outputs, the metrics are passed as a list or dict with an entry for
+    each output.
+    """
     if not metrics:
         return [()] * len(names)
     if isinstance(metrics, str) or not isinstance(metrics, (list, tuple, Mapping)):
@@ -137,14 +143,14 @@ def objectives_of(
 
 
 def key(letter: str, number: int, count: int) -> str:
-    """Return the name of a target ("y") or weight ("w") in a graph: "y", or "y_0" and so on."""
+    """Return a target's ("y") or weight's ("w") name in a graph: "y", or "y_0" etc. if several."""
     return letter if count == 1 else f"{letter}_{number}"
 
 
 def shapes_of(
     objectives: Sequence[Objective], y: Sequence[Array | None], weights: Sequence[Array | None]
 ) -> Shapes:
-    """Return the shapes of the arrays of a batch that the graph depends on."""
+    """Return the shapes of a batch's targets and sample weights on which the graph depends."""
     is_free = [isinstance(o.loss, FunctionLoss) or o.loss is None for o in objectives]
     targets = tuple(
         array.shape[1:] if array is not None and free else None
@@ -159,9 +165,10 @@ def shapes_of(
 def add_objectives(
     g: Ir, objectives: Sequence[Objective], outs: Sequence[Value], shapes: Shapes, stage: int
 ) -> None:
-    """Add the losses and metrics of the outputs `outs` to a graph, as outputs with their names.
+    """Add the losses and metrics of the outputs `outs` to a graph, as outputs under their names.
 
-    The total loss is "loss". If several outputs have a loss, each is an output, too.
+    The total loss is "loss". If several outputs have a loss, each of these losses is an output,
+    too.
     """
     count = len(objectives)
     targets: list[Value | None] = []
@@ -221,9 +228,10 @@ def _add_metric(
     is_weighted: bool,
     stage: int,
 ) -> None:
-    """Add a metric to a graph as an output with its name, after `prefix`.
+    """Add a metric to a graph as an output, whose name is `prefix` and the metric's name.
 
-    If the name is in use, a weighted metric gets "weighted_" before it, and another one a number.
+    If this name is in use, "weighted_" is inserted after `prefix` for a weighted metric. If the
+    name is still in use, a number is appended.
     """
     known = metric_of(metric, out, y)
     name = f"{prefix}{known.name}"
@@ -243,14 +251,14 @@ def _add_metric(
 
 
 class Means:
-    """The means of the losses and metrics over the batches so far, weighted by their samples."""
+    """The means of the losses and metrics over the batches so far, weighted by sample counts."""
 
     def __init__(self) -> None:
         self._totals: dict[str, float] = {}
         self._weights: dict[str, float] = {}
 
     def add(self, outputs: Mapping[str, Array], samples: int) -> None:
-        """Add the outputs of a run, whose batches have `samples` samples each."""
+        """Add the outputs of a run to the means. Each batch of the run has `samples` samples."""
         for name, array in outputs.items():
             if name.startswith(WEIGHT_OF):
                 continue
@@ -263,7 +271,7 @@ class Means:
 
     @property
     def logs(self) -> dict[str, float]:
-        """The means by name. A mean over samples of the weight 0 is 0."""
+        """The means by name. If all sample weights are 0, the mean is 0."""
         return {
             name: total / self._weights[name] if self._weights[name] else 0.0
             for name, total in self._totals.items()
@@ -273,8 +281,8 @@ class Means:
 def in_order(logs: Mapping[str, float], count: int) -> float | list[float]:
     """Return the loss, or a list of the loss and the metrics, in Keras' order.
 
-    A model with several outputs has the loss first, then the losses of the outputs, then the
-    metrics by name. `count` is the number of outputs.
+    For a model with several outputs, the list contains the total loss, then the losses of the
+    outputs, then the metrics by name. `count` is the number of outputs.
     """
     names = list(logs)
     if count > 1:

@@ -1,4 +1,4 @@
-"""The functions of `keras.ops`, for layers, losses and metrics of one's own."""
+"""The functions of `keras.ops`, for user-defined layers, losses and metrics."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _activation(name: str) -> Callable[[Argument], Tensor]:
 
 
 def _binary(kind: str) -> Callable[[Argument, Argument], Tensor]:
-    """Return a function of two tensors, which broadcast."""
+    """Return a function of two tensors, which are broadcast to a common shape."""
 
     def function(x1: Argument, x2: Argument) -> Tensor:
         g, training = graph_of(x1, x2)
@@ -65,7 +65,7 @@ def _dims(x: Value, axis: Axis) -> tuple[int, ...]:
 
 
 def _reduction(kind: str) -> Callable[..., Tensor]:
-    """Return a function that reduces some dimensions, or all."""
+    """Return a function that reduces a tensor over some dimensions, or over all dimensions."""
 
     def function(x: Argument, axis: Axis = None, keepdims: bool = False) -> Tensor:
         g, training = graph_of(x)
@@ -130,13 +130,13 @@ prod = _reduction("reduce_prod")
 
 
 def gelu(x: Argument, approximate: bool = True) -> Tensor:
-    """Return the Gaussian error linear unit, by default with the approximation by tanh."""
+    """Return the Gaussian error linear unit of x, by default with the tanh approximation."""
     g, training = graph_of(x)
     return Tensor(g, g.op("gelu_tanh" if approximate else "gelu", raw(g, x)), training)
 
 
 def leaky_relu(x: Argument, negative_slope: float = 0.2) -> Tensor:
-    """Return x where it is above 0, and `negative_slope` times x elsewhere."""
+    """Return x where it is above 0, and `negative_slope` * x elsewhere."""
     g, training = graph_of(x)
     return Tensor(g, leaky(g, raw(g, x), float(negative_slope)), training)
 
@@ -154,7 +154,7 @@ def log_softmax(x: Argument, axis: int = -1) -> Tensor:
 
 
 def clip(x: Argument, x_min: float, x_max: float) -> Tensor:
-    """Return x bounded by two numbers."""
+    """Return x, limited to the range between two numbers."""
     g, training = graph_of(x)
     return Tensor(g, g.op("clamp", raw(g, x), least=float(x_min), most=float(x_max)), training)
 
@@ -178,7 +178,7 @@ def argmax(x: Argument, axis: int = -1) -> Tensor:
     moved = ir.transpose(g, value, dim, -1) if dim != len(value.shape) - 1 else value
     places = g.op("arg_max", moved)
     if dim != len(value.shape) - 1:
-        # The last dimension took the place of `dim`, and moves back to the end.
+        # The last dimension is now at the position of `dim`, so move it back to the end.
         order = [i for i in range(len(places.shape)) if i != dim] + [dim]
         places = g.op("permute", places, dims=tuple(order))
     return Tensor(g, g.cast(places, INT), training)
@@ -209,7 +209,7 @@ def expand_dims(x: Argument, axis: int) -> Tensor:
 
 
 def squeeze(x: Argument, axis: Axis = None) -> Tensor:
-    """Return x without dimensions of length 1: those of `axis`, or all."""
+    """Return x without dimensions of length 1: without those in `axis`, or without all of them."""
     g, training = graph_of(x)
     value = raw(g, x)
     dims = [i for i, n in enumerate(value.shape) if n == 1] if axis is None else _dims(value, axis)
@@ -223,7 +223,7 @@ def squeeze(x: Argument, axis: Axis = None) -> Tensor:
 
 
 def concatenate(xs: Sequence[Argument], axis: int = -1) -> Tensor:
-    """Return tensors one after another along a dimension."""
+    """Return the concatenation of tensors along a dimension."""
     g, training = graph_of(*xs)
     values = [raw(g, x) for x in xs]
     values = [g.cast(value, values[0].dtype) for value in values]
@@ -231,7 +231,7 @@ def concatenate(xs: Sequence[Argument], axis: int = -1) -> Tensor:
 
 
 def stack(xs: Sequence[Argument], axis: int = 0) -> Tensor:
-    """Return tensors of equal shape along a new dimension."""
+    """Return tensors of equal shape, stacked along a new dimension."""
     return concatenate([expand_dims(x, axis) for x in xs], axis)
 
 
@@ -251,7 +251,7 @@ def cast(x: Argument, dtype: str) -> Tensor:
 
 
 def one_hot(x: Argument, num_classes: int) -> Tensor:
-    """Return 1 in the column of each class number, and 0 elsewhere."""
+    """Return the one-hot encoding of class numbers."""
     g, training = graph_of(x)
     value = raw(g, x)
     flat = g.op("reshape", g.cast(value, UNSIGNED_INT), shape=(value.size,))
@@ -260,13 +260,13 @@ def one_hot(x: Argument, num_classes: int) -> Tensor:
 
 
 def shape(x: Argument) -> tuple[int, ...]:
-    """Return the shape of a tensor, with the batch."""
+    """Return the shape of a tensor, including the batch dimension."""
     g, _ = graph_of(x)
     return raw(g, x).shape
 
 
 def convert_to_tensor(x: Argument) -> Tensor:
-    """Return a tensor of numbers or an array."""
+    """Return a tensor that contains numbers or the elements of an array."""
     g, training = graph_of(x)
     return Tensor(g, raw(g, x), training)
 

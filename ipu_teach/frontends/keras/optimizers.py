@@ -28,8 +28,9 @@ class Optimizer(Recorded):
     """The base class of optimisers.
 
     - `kind`: the name of the optimiser in a graph, such as "adam".
-    - `learning_rate`: the learning rate. It may change at any time, without compiling again.
-    - `numbers`: the other settings.
+    - `learning_rate`: the learning rate. It can be changed at any time without recompiling the
+      program.
+    - `numbers`: all settings except the learning rate.
     - `scale`: the loss scale. Gradients are multiplied by it when they are computed, and divided by
       it before the update.
     """
@@ -100,7 +101,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with a weight decay that does not go through the moving averages."""
+    """Adam with a weight decay that changes the weights directly, not the moving averages."""
 
     kind = "adamw"
 
@@ -139,7 +140,7 @@ OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {"sgd": SGD, "adam": Adam, "ada
 
 
 def optimizer_of(optimizer: object) -> Optimizer:
-    """Return the optimiser with this name, or `optimizer` itself if it is an `Optimizer`.
+    """Return an optimiser for `optimizer`, which is a name or already an `Optimizer`.
 
     :raises ModelError: for any other value.
     """

@@ -1,4 +1,4 @@
-"""The arguments of Keras' constructors: their record, and the refusal of those without effect."""
+"""Record the arguments of Keras' constructors, and refuse arguments that are not implemented."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ipu_teach.errors import did_you_mean, shown
 from ipu_teach.frontends.ir.values import misuse
 
 Self = TypeVar("Self", bound="Recorded")
-# For each argument of Keras that the device does not implement: the values that change nothing,
-# such as Keras's default, and the advice for any other value.
+# Maps each argument of Keras that the device does not implement to (the values that change nothing,
+# such as Keras' default; the advice for any other value).
 LEAVE_OUT = "leave {name} out."
 _PENALTY = "leave {name} out: the device adds no penalty to the loss."
 _BOUND = "leave {name} out: the device does not bound weights."
@@ -87,7 +87,8 @@ def refuse_options(call: str, options: Mapping[str, object], known: tuple[str, .
     """Raise `ModelError` for each of `options` that the device does not implement.
 
     `call` is the name of the call, and `known` are the arguments that it accepts. An argument of
-    Keras is accepted with its default value, which changes nothing.
+    Keras that the device does not implement is accepted only with a value that changes nothing,
+    such as Keras' default.
     """
     for name, value in options.items():
         if name not in UNUSED:
@@ -107,7 +108,7 @@ def refuse_options(call: str, options: Mapping[str, object], known: tuple[str, .
 
 
 def _is_among(value: object, harmless: tuple[object, ...]) -> bool:
-    """Return whether a value is one of `harmless`. True and False are not equal to numbers."""
+    """Return whether `harmless` contains a value. True and False do not count as 1 and 0 here."""
     if isinstance(value, (bool, type(None))):
         return any(value is item for item in harmless)
     plain = [item for item in harmless if not isinstance(item, (bool, type(None)))]
@@ -139,7 +140,7 @@ class Recorded:
 def _bound(
     cls: type, args: tuple[Argument, ...], kwargs: dict[str, Argument]
 ) -> dict[str, Argument]:
-    """Return the arguments of a constructor by parameter; those that do not fit are left out."""
+    """Return the arguments of a constructor by parameter name; {} if they do not fit it."""
     signature = _signature(cls.__init__)  # type: ignore[misc]
     try:
         bound = signature.bind(None, *args, **kwargs)

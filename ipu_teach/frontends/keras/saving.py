@@ -51,7 +51,7 @@ CLASSES: dict[str, type[Recorded]] = {
 
 
 class _Loaded(NamedTuple):
-    """The contents of a file: the JSON of the network and of `compile`, and arrays by name."""
+    """The contents of a file: the JSON of the network and of `compile`, and two dicts of arrays."""
 
     network: Json
     compiled: Json
@@ -63,14 +63,14 @@ class _Loaded(NamedTuple):
 
 
 def _class_name(kind: type) -> str:
-    """Return the name of a class in a file: that in `CLASSES`, or its own."""
+    """Return the name of a class in a file: the name in `CLASSES`, or else the class's own name."""
     return next((name for name, known in CLASSES.items() if known is kind), kind.__name__)
 
 
 def _as_json(value: Argument, owner: str) -> Json:
     """Return an argument of `owner` as JSON.
 
-    :raises ModelError: for anything but numbers, text, lists, dicts, and objects of the kit.
+    :raises ModelError: for anything except numbers, strings, lists, dicts, and objects of the kit.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -141,7 +141,7 @@ def _network(model: Model) -> Json:
 
 
 def _compiled(model: Model) -> Json:
-    """Return the arguments of `compile` and the options of a model as JSON, or None before it."""
+    """Return the `compile` arguments and the options of a model as JSON; None if not compiled."""
     if not model.objectives:
         return None
     optimizer = model.optimizer
@@ -173,7 +173,7 @@ def save_model(model: Model, path: str | PathLike[str], overwrite: bool = True) 
 
 
 def _write_arrays(arrays: Mapping[str, Array], out: s.Columns) -> Json:
-    """Return arrays as JSON: [name, dtype, shape, column]. Their bits are added to `out`."""
+    """Return arrays as JSON: [name, dtype, shape, column]. The arrays' bits are added to `out`."""
     return [
         [name, array.dtype.name, list(array.shape), out.add(_bits(array))]
         for name, array in arrays.items()
@@ -181,7 +181,7 @@ def _write_arrays(arrays: Mapping[str, Array], out: s.Columns) -> Json:
 
 
 def _bits(array: Array) -> Array:
-    """Return the elements as unsigned integers of the same size, with the same bits."""
+    """Return the elements of an array as unsigned integers of the same size and bits."""
     return np.ascontiguousarray(array).reshape(-1).view(f"u{array.dtype.itemsize}")
 
 
@@ -210,7 +210,7 @@ def save_weights(model: Model, path: str | PathLike[str], overwrite: bool = True
 
 
 def _plain(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Json:
-    """Return JSON from a file, whose lists and objects are nested at most `depth` levels deep."""
+    """Return the JSON from a file; its lists and objects are nested at most `depth` levels deep."""
     value = part.value
     if isinstance(value, (list, dict)) and not depth:
         part.fail(f"a value of at most {MAX_DEPTH} levels")
@@ -222,7 +222,7 @@ def _plain(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Json:
 
 
 def _array(part: s.HeaderValue) -> tuple[str, Array]:
-    """Return (name, array) from a file."""
+    """Return (name, array) for an array in a file."""
     name, dtype = s.TEXT.read(part[0]), s.TEXT.read(part[1])
     if dtype not in DTYPES:
         part[1].fail(f"one of {', '.join(DTYPES)}")
@@ -245,7 +245,7 @@ def _read(header: s.HeaderValue) -> _Loaded:
 
 
 def _value(value: Json, custom: Mapping[str, Argument]) -> Argument:
-    """Return an argument from JSON."""
+    """Return the argument of a constructor that JSON describes."""
     if isinstance(value, list):
         return [_value(item, custom) for item in value]
     if isinstance(value, dict) and "dict" in value:
@@ -258,7 +258,7 @@ def _value(value: Json, custom: Mapping[str, Argument]) -> Argument:
 def _new(value: Json, custom: Mapping[str, Argument]) -> Any:
     """Return a new object of a class of the kit, or of `custom`.
 
-    :raises ModelLoadError: for another class.
+    :raises ModelLoadError: for any other class.
     """
     name = value["class"]
     kind = CLASSES.get(name) or custom.get(name)
@@ -271,7 +271,7 @@ def _new(value: Json, custom: Mapping[str, Argument]) -> Any:
 
 
 def _rebuilt(network: Json, custom: Mapping[str, Argument]) -> Model:
-    """Return the model of the JSON that `_network` wrote, with weights that are not set yet."""
+    """Return the model that `_network` wrote as JSON. The weights of the model are not set yet."""
     layers = []
     for stored in network["layers"]:
         layer = _new(stored, custom)
@@ -334,11 +334,12 @@ def load_model(
 ) -> Model:
     """Return the model that `Model.save` has written to a file.
 
-    It runs on the machine of the current strategy's scope. With `compile`, the model has its
-    optimiser with its state, losses and metrics. `custom_objects` contains the classes of the
-    model's layers, losses and metrics that are not part of the kit, by name.
+    It runs on the machine of the current strategy's scope. With `compile`, the model also has the
+    saved losses and metrics, and the optimiser with its state. `custom_objects` contains the
+    classes of the model's layers, losses and metrics that are not part of the kit, by name.
 
-    :raises ModelLoadError: if the file is damaged or is no such file, and for an unknown class.
+    :raises ModelLoadError: if the file is damaged or was not written by `Model.save`, and for an
+        unknown class.
     """
     custom = custom_objects or {}
 
@@ -373,7 +374,7 @@ def load_weights(model: Model, path: str | PathLike[str]) -> None:
 
 
 def _is_model(path: str | PathLike[str]) -> bool:
-    """Return whether a file contains the name of the format of `Model.save` near its beginning."""
+    """Return whether a file begins like one of `Model.save`: with the name of the format."""
     try:
         with Path(path_of(path, "load_weights()")).open("rb") as file:
             return f'"{KERAS.name}"'.encode() in file.read(256)

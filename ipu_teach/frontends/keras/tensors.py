@@ -1,4 +1,4 @@
-"""Symbolic tensors, on which `call` of a layer of one's own computes."""
+"""Symbolic tensors, on which the `call` of a user-defined layer computes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ DTYPE_NAMES: dict[type[DType], str] = {
 class Operators:
     """The operators of tensors and weights: arithmetic, comparisons and slices."""
 
-    # With None, numpy leaves its operators to the methods of this class.
+    # With None, an operator on a numpy array and a tensor calls the method of this class.
     __array_ufunc__ = None
 
     def in_graph(self, graph: Ir | None) -> Value:
-        """Return the value in the graph that is being built."""
+        """Return this tensor or weight as a value of the graph that is being built."""
         raise NotImplementedError
 
     def _op(self, kind: str, other: Argument, is_reversed: bool = False) -> Tensor:
@@ -120,7 +120,7 @@ class Tensor(Operators):
 
     - `graph`: the graph.
     - `value`: the value of the graph.
-    - `training`: whether the graph is that of a training.
+    - `training`: whether the graph is for training.
     """
 
     def __init__(self, graph: Ir, value: Value, training: bool = False) -> None:
@@ -154,7 +154,7 @@ class Weight(Operators):
     """A weight of a layer, as `add_weight` returns it.
 
     - `layer`: the layer.
-    - `name`: the name of the weight in the layer.
+    - `name`: the name of the weight within the layer.
     """
 
     def __init__(self, layer: Layer, name: str) -> None:
@@ -195,9 +195,9 @@ def building(graph: Ir, training: bool) -> Iterator[None]:
 
 
 def graph_of(*items: Argument) -> tuple[Ir, bool]:
-    """Return the graph of the first tensor among `items`, and whether it is that of a training.
+    """Return the graph of the first tensor in `items`, and whether this graph is for training.
 
-    Without a tensor, it is the graph to which a layer is being added.
+    If there is no tensor, return the graph to which a layer is being added.
     """
     for item in items:
         if isinstance(item, Tensor):
@@ -238,7 +238,7 @@ def raw(graph: Ir, item: Argument, like: Argument = None) -> Value:
 
 
 def operation(graph: Ir, kind: str, *operands: Value) -> Value:
-    """Return the result of an operation of two operands, cast to the dtype of the wider one."""
+    """Return the result of an operation on two operands, cast to the dtype of the wider operand."""
     order = (HALF, FLOAT) if any(v.floating for v in operands) else (BOOL, UNSIGNED_INT, INT)
     dtype = max((v.dtype for v in operands if v.dtype in order), key=order.index)
     return graph.op(kind, *(graph.cast(v, dtype) for v in operands))
@@ -247,7 +247,7 @@ def operation(graph: Ir, kind: str, *operands: Value) -> Value:
 def sliced(graph: Ir, x: Value, key: Argument) -> Value:
     """Return x[key] for integers, slices, ... and None, as in numpy.
 
-    :raises ModelError: for another index, and for an index out of range.
+    :raises ModelError: for an index of another kind, and for an index that is out of range.
     """
     keys = list(key) if isinstance(key, tuple) else [key]
     taken = sum(item is not None and item is not Ellipsis for item in keys)
@@ -278,7 +278,7 @@ def sliced(graph: Ir, x: Value, key: Argument) -> Value:
 
 
 def _range(graph: Ir, x: Value, dim: int, *, begin: int, end: int, step: int) -> Value:
-    """Return the elements begin, begin + step, ... of a dimension, up to `end`."""
+    """Return the elements begin, begin + step, … of a dimension; `end` is not included."""
     places = range(begin, end, step)
     if step < 0:
         x = graph.op("reverse", x, dim=dim)

@@ -1,7 +1,7 @@
-"""Advice for torch's operations that the device does not implement, and their rows on the page.
+"""Advice for torch's operations that the device does not implement.
 
-`docs/pytorch_operations.md` lists all operations of torch with their limits. Errors end with the
-name of the row of the operation. The code that the advice mentions is on the page.
+`docs/pytorch_operations.md` lists all operations of torch with their limits. An error ends with the
+name of the operation's row on this page. The page also contains the code that the advice mentions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _HOST = "compute it in torch before the call, and pass the result as an input."
 _BESSEL = "use the function bessel of the page."
 _SERIES = "use the function lgamma of the page, or compute it before the call and pass the result."
 _EDGES = "count with comparisons: ((x[:, None] >= edges[:-1]) & (x[:, None] < edges[1:])).sum(0)."
-# The next step, by the name of the operation without "aten::". The longest prefix counts.
+# Maps a prefix of an operation's name, without "aten::", to the next step in the error message. If
+# several prefixes match, the longest one counts.
 ADVICE = {
     "_fft": "multiply by the matrices that the function dft of the page returns.",
     "_linalg_det": "use the function qr of the page: the absolute value of the determinant is "
@@ -90,7 +91,7 @@ _DTYPES = {
 _CONVERT = (
     "convert floats with x.float() or x.half(), and leave out torch.autocast to other dtypes."
 )
-# The rows of operations whose names are not those of a function of torch.
+# The rows of those operations whose names differ from the name of torch's public function.
 _ROWS = {
     "_fft_c2c": "torch.fft.fft",
     "_fft_c2r": "torch.fft.irfft",
@@ -108,7 +109,7 @@ _ROWS = {
     "native_group_norm": "torch.nn.functional.group_norm",
     "native_layer_norm": "torch.nn.functional.layer_norm",
     "resize": "Tensor.resize_",
-    "segment_reduce": "",  # torch's table has only a private name
+    "segment_reduce": "",  # This operation has only a private name.
 }
 _OWNERS = (
     (torch, "torch"),
@@ -130,9 +131,10 @@ def for_dtype(dtype: torch.dtype) -> str:
 
 
 def row_of(name: str) -> str:
-    """Return the name of an operation's row on the page, such as "torch.linalg.qr".
+    """Return the name of an operation's row in the table of operations, such as "torch.linalg.qr".
 
-    `name` is torch's internal name, such as "linalg_qr". Return "" if no public function has it.
+    `name` is torch's internal name, such as "linalg_qr". Return "" if no public function belongs to
+    the operation.
     """
     name = name.rpartition("::")[2].removesuffix("_backward")
     if name in _ROWS:
@@ -149,6 +151,6 @@ def row_of(name: str) -> str:
 
 
 def hint(name: str) -> str:
-    """Return the end of an error's next step: " See the row … of docs/…"; "" without a row."""
+    """Return the end of an error's next step, " See the row … of docs/…", or "" without a row."""
     row = row_of(name)
     return f" See {PAGE}, row {row}." if row else ""

@@ -25,7 +25,7 @@ Tensor = Annotated[Argument, Taken(lambda v: isinstance(v, torch.Tensor), "give 
 Layer = Annotated[
     Argument, Taken(lambda v: isinstance(v, torch.nn.Module), "give a torch.nn.Module.")
 ]
-Shapes = dict[str, tuple[tuple[int, ...], torch.dtype]]  # the shape and dtype of each tensor
+Shapes = dict[str, tuple[tuple[int, ...], torch.dtype]]  # Each tensor's shape and dtype, by name.
 _DEPTH = 4  # Objects are searched for tensors down to this number of levels.
 _INT = np.iinfo(np.int32)
 
@@ -36,7 +36,8 @@ class Arguments:
     - `tensors`: the tensors in the order of the flattened arguments, by names such as `x`,
       `batch['ids']` or `args[0]`.
     - `values`: the arguments that are not tensors, by name.
-    - `constants`: a hashable copy of everything that is not a tensor, to compare calls with ==.
+    - `constants`: a hashable copy of everything that is not a tensor, with which calls are compared
+      with ==.
 
     :raises ModelError: if forward does not accept the arguments, or the device cannot store a
         tensor.
@@ -115,7 +116,7 @@ class Arguments:
         }
 
     def arrays(self, count: int) -> dict[str, Array]:
-        """Return the tensors as arrays, by name, divided into `count` micro-batches.
+        """Return a dict with the tensors as arrays, each divided into `count` micro-batches.
 
         The shape of an array is [count, batch / count, …].
         """
@@ -176,7 +177,7 @@ def refuse_hidden_outputs(module: str, leaves: Sequence[Argument]) -> None:
     for leaf in leaves:
         if not isinstance(leaf, torch.Tensor) and has_tensor(leaf):
             kind = type(leaf).__name__
-            if kind.endswith("Cache"):  # the keys and values of a model of transformers
+            if kind.endswith("Cache"):  # This is a key-value cache of a transformers model.
                 raise ModelError(
                     f"{module}.forward returns {_article(kind)}, which contains the keys and "
                     "values of its attention, but the device returns tensors only.",
@@ -236,7 +237,7 @@ def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
 
 
 def _signature(module: torch.nn.Module) -> inspect.Signature:
-    """Return the signature of forward; `(*args, **kwargs)` if forward is not in Python."""
+    """Return the signature of forward, or `(*args, **kwargs)` if forward is not Python code."""
     try:
         return inspect.signature(module.forward)
     except (TypeError, ValueError):  # forward is not Python code
@@ -250,8 +251,8 @@ def _signature(module: torch.nn.Module) -> inspect.Signature:
 def _positional(signature: inspect.Signature, count: int) -> list[str]:
     """Return the names of the first `count` positional arguments of forward.
 
-    The name of an argument is that of its parameter. Arguments that belong to `*args` are named
-    `args[0]`, `args[1]` and so on.
+    An argument has the name of its parameter. Arguments that belong to `*args` are named `args[0]`,
+    `args[1]` and so on.
     """
     names = []
     variadic = "args"
@@ -293,7 +294,7 @@ def _named(
 
 
 def _defaults(parameters: Iterable[inspect.Parameter], present: set[str]) -> dict[str, Argument]:
-    """Return the default values of the parameters whose names are not in `present`, by name."""
+    """Return a dict with the default values of the parameters whose names are not in `present`."""
     empty = inspect.Parameter.empty
     return {
         p.name: p.default for p in parameters if p.default is not empty and p.name not in present

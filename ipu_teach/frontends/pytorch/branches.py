@@ -30,7 +30,10 @@ def conditions_computed() -> Iterator[None]:
 
 
 class _Gate(torch.autograd.Function):  # type: ignore[misc]
-    """The identity. If `is_taken` is false, its gradient is 0, even in place of NaN or inf."""
+    """The identity function, but with the gradient 0 if `is_taken` is false.
+
+    The gradient is 0 even where it would otherwise be NaN or inf.
+    """
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: torch.Tensor, is_taken: torch.Tensor) -> torch.Tensor:
@@ -64,7 +67,7 @@ class _Branch(TorchFunctionMode):  # type: ignore[misc]
         args: Sequence[Argument] = (),
         kwargs: Mapping[str, Argument] | None = None,
     ) -> Argument:
-        """Call a torch function with gates in front of the tensors from outside of the branch.
+        """Call a torch function, passing tensors from outside of the branch through a `_Gate`.
 
         :raises ModelError: if the function changes a tensor from outside in place.
         """
@@ -91,7 +94,7 @@ class _Branch(TorchFunctionMode):  # type: ignore[misc]
         return results
 
     def _gate(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a tensor from outside of the branch behind a `_Gate`; others stay unchanged."""
+        """Pass a tensor from outside of the branch through a `_Gate`; return others unchanged."""
         if id(tensor) in self._own or not tensor.requires_grad:
             return tensor
         if id(tensor) not in self._gated:
@@ -106,7 +109,7 @@ def _cond(
 ) -> Argument:
     """Return `true_fn(*operands)` where `pred` is true, and otherwise `false_fn(*operands)`.
 
-    If `pred` is a tensor, both branches are computed, and the gradients are those of the chosen
+    If `pred` is a tensor, both branches are computed, and gradients flow only through the chosen
     branch. If `pred` is a Python value, only the chosen branch runs.
 
     :raises ModelError: if the results of the branches differ in their structure, shapes or dtypes.

@@ -1,7 +1,7 @@
 """Fingerprints: hashable copies of Python values, which show whether a value has changed.
 
 A program is compiled for the Python values at the time of its compilation. Before each call, the
-fingerprint of the current values is compared with the fingerprint at the compilation.
+fingerprint of the current values is compared with the fingerprint from the time of the compilation.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hasha
     """
     memo = {} if memo is None else memo
     kind = type(value)
-    if kind in _FREQUENT:  # This is faster than the branch for _PLAIN.
+    if kind in _FREQUENT:  # This is faster than the branch for _PLAIN below.
         return kind, value
     if isinstance(value, (float, complex)):
         return kind, repr(value)  # For repr, NaN equals NaN, and 0.0 differs from -0.0.
@@ -129,7 +129,7 @@ def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hasha
 
 
 def attributes_of(value: object) -> dict[str, object] | None:
-    """Return the attributes of an object by name, or None if its class stores no attributes.
+    """Return a dict of an object's attributes, or None if its class stores no attributes.
 
     Such a class has neither `__slots__` nor a `__dict__`.
     """

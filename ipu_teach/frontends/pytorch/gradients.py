@@ -27,7 +27,7 @@ _ALLOWED = {
 class DeviceGradient(torch.Tensor):  # type: ignore[misc]
     """A placeholder for a gradient that is only on the device.
 
-    Using it raises `ModelError`. The exceptions are `zero_grad` and conversions of a module such as
+    Using it raises `ModelError`, except in `zero_grad` and in conversions of a module such as
     `module.half()`.
     """
 
@@ -39,7 +39,7 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
         args: Sequence[Argument] = (),
         kwargs: Mapping[str, Argument] | None = None,
     ) -> Argument:
-        """Raise `ModelError`, except in functions that `zero_grad` and conversions call."""
+        """Raise `ModelError`, except in functions that `zero_grad` and module conversions call."""
         name = getattr(func, "__name__", str(func))
         if name in ("__get__", "__set__"):  # Name the property, such as "grad".
             name = getattr(getattr(func, "__self__", None), "__name__", name)

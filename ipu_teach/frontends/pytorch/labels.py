@@ -164,8 +164,9 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
     def note(self, results: Argument) -> None:
         """Store the current label for each autograd node that computed `results`.
 
-        Nodes that already have a label keep it. Without gradients, calls create no nodes, and torch
-        refuses to compute the node of a view whose base was changed.
+        Nodes that already have a label keep it. Nothing is stored while gradients are disabled:
+        calls then create no nodes, and torch refuses to compute the node of a view whose base was
+        changed.
         """
         if not torch.is_grad_enabled():
             return

@@ -18,7 +18,7 @@ from ipu_teach.frontends.pytorch.private import Argument
 if TYPE_CHECKING:
     from ipu_teach.frontends.poptorch import Options
 
-_END = object()  # the last item of a queue of batches
+_END = object()  # The last item in a queue of batches.
 
 
 class DataLoaderMode(Enum):
@@ -26,7 +26,7 @@ class DataLoaderMode(Enum):
 
     - `Sync`: each batch when it is requested.
     - `Async`: the next batches in a thread.
-    - `AsyncRebatched`: as `Async`, because the batches always have the size of a call.
+    - `AsyncRebatched`: the same as `Async`, because all batches have the size that a call needs.
     """
 
     Sync = 0
@@ -170,7 +170,7 @@ def has_examples(value: object) -> bool:
 class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
     """PyTorch's DataLoader with batches of `count` examples.
 
-    `product` is a text for errors that explains how `count` is computed.
+    `product` is a string for error messages that explains how `count` is computed.
 
     :raises ModelError: for a `batch_sampler`, and for other arguments that torch's DataLoader does
         not accept; if there are fewer than `count` examples and no sampler; and if `drop_last` is
@@ -221,7 +221,7 @@ class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
 
         `settings` are arguments of `AsynchronousDataAccessor`.
 
-        :raises ModelError: if it has no such argument.
+        :raises ModelError: if `AsynchronousDataAccessor` has no argument of such a name.
         """
         names = inspect.signature(AsynchronousDataAccessor).parameters
         for name in settings:

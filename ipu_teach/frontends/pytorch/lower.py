@@ -53,7 +53,8 @@ class Captured:
     - `backward`: the operations of the backward pass.
     - `grads`: the gradient of each parameter that has a gradient.
     - `inputs`: the names of the inputs, in the order of the tensors among the arguments.
-    - `outputs`: the torch dtype of each output, by the output's name and in the outputs' order.
+    - `outputs`: a dict from the name of each output to its torch dtype, in the order of the
+      outputs.
     - `form`: the structure of forward's result, for `tensors.fill_form`.
     - `loss_at`: the name of the output that is the loss, or None.
     - `trained`: the parameters that require a gradient.
@@ -77,8 +78,8 @@ class Captured:
 class Lowerer:
     """The translation of one torch graph into a graph of `frontends.ir`.
 
-    `name` is the class of the module, for errors. `marked` contains the names of the inputs that
-    may contain the label that a loss ignores.
+    `name` is the class of the module, which is used in error messages. `marked` contains the names
+    of the inputs that may contain the label that a loss ignores.
     """
 
     def __init__(self, joint: JointGraph, name: str, marked: Collection[str]) -> None:
@@ -302,7 +303,7 @@ class Lowerer:
     def _filled(self, name: str, results: Results, args: list[Argument]) -> Value:
         """Return the result of an operation such as `torch.full`, whose elements are all equal.
 
-        The result is a constant, except if the device computes the number.
+        The result is a constant, unless the device computes the number.
         """
         number: Argument = _FILLED[name]
         if number is None:
@@ -313,7 +314,7 @@ class Lowerer:
         return self.graph.constant(number, results.dtype, results.shape)
 
     def _place(self) -> dict[str, str]:
-        """Return the module and the line of the current operation, as the arguments of an error."""
+        """Return the module and line of the current operation, as keyword arguments of an error."""
         context = self.graph.context
         return {"where": context["path"] or self.name, "line": in_words(context["line"])}
 
@@ -371,7 +372,7 @@ class Lowerer:
         return self.graph.constant(elements, dtype)
 
     def _final(self, node: Argument) -> Value:
-        """Return the value of a node, or of a constant, in the simplified graph."""
+        """Return the value in the simplified graph that belongs to a node or a constant."""
         value = self.values[node] if isinstance(node, torch.fx.Node) else node
         if isinstance(value, torch.Tensor):
             with self.graph.at(path="", line=NOWHERE):
@@ -445,10 +446,10 @@ class Lowerer:
 
 
 def _with_parts(ops: list[Op]) -> list[Op]:
-    """Return the operations, in which all that depend on the backward pass belong to this pass.
+    """Return the operations; those that depend on backward values become part of the backward pass.
 
-    torch runs some operations of the backward pass when its hooks no longer label them. These
-    operations have the label of a forward operation.
+    torch runs some operations of the backward pass after its hooks have stopped labelling them, so
+    they still have the label of a forward operation.
     """
     backward_values: set[Value] = set()
     ops_with_parts = []
@@ -475,7 +476,7 @@ def _examples(node: torch.fx.Node) -> list[torch.Tensor]:
 
 
 def _is_empty(node: torch.fx.Node) -> bool:
-    """Return whether no result of a node has any elements."""
+    """Return whether all results of a node are empty tensors."""
     examples = _examples(node)
     return bool(examples) and not any(example.numel() for example in examples)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ipu_teach.frontends.ir.attributes import Attribute
 
 Lowering = TypeVar("Lowering", bound=private.Function)
-# The functions that the user decorated with `lowering`, by torch's names of the operations.
+# Maps torch's name of an operation to the function that the user decorated with `lowering`.
 LOWERINGS: dict[str, private.Function] = {}
 LIBRARY = torch.library.Library("ipu_teach", "DEF")
 
@@ -40,7 +40,7 @@ class Marks:
 
 
 current: Marks | None = None  # This is None while no module is captured.
-# The stage of each named block, while a module with named stages is captured.
+# Maps the name of each block to its stage, while a module with named stages is captured.
 stages: Mapping[object, int] = {}
 
 
@@ -85,7 +85,7 @@ def lowering(name: str) -> Callable[[Lowering], Lowering]:
 
     `graph` is an `ipu_teach.frontends.ir.Ir`. Tensors are passed as its values, and numbers as
     Python numbers. The function returns a value that operations of the graph compute. The operation
-    has a gradient if these have one.
+    has a gradient if all of these operations have gradients.
     """
 
     def add(function: Lowering) -> Lowering:
@@ -108,7 +108,7 @@ torch.library.register_autograd("ipu_teach::print", lambda ctx, g: (g, None), li
 
 
 def mark_stage(number: int) -> None:
-    """Place the operations that follow on the IPU `number` of each replica."""
+    """Place the operations that follow on the IPU with this `number` in each replica."""
     if current is not None:
         current.stage = number
 

@@ -26,7 +26,10 @@ def _is_mask(index: Argument) -> bool:
 
 
 def _has_one_mask(index: Index) -> bool:
-    """Return whether a subscript has one mask, and otherwise only integers, slices, None and ..."""
+    """Return whether a subscript consists of exactly one mask and any number of other items.
+
+    The other items are integers, slices, None and Ellipsis.
+    """
     others = [item for item in index if not _is_mask(item)]
     return len(others) == len(index) - 1 and all(
         item is None or item is ... or type(item) in (int, slice) for item in others
@@ -37,8 +40,8 @@ def _mask_and_view(x: Tensor, index: Index) -> tuple[Tensor, Tensor, int] | None
     """Return `(mask, view, rest)` for the subscript `x[index]`.
 
     `view` is `x[index]` with a full slice in place of each dimension of the mask. `rest` is the
-    number of dimensions of `view` after those of the mask. Return None if the subscript does not
-    have exactly one mask, or if torch would refuse the shape of the mask.
+    number of dimensions of `view` after the dimensions of the mask. Return None if the subscript
+    does not have exactly one mask, or if torch would refuse the shape of the mask.
     """
     if not _has_one_mask(index):
         return None
@@ -86,7 +89,7 @@ def _write(mask: Tensor, view: Tensor, rest: int, values: Tensor, accumulate: bo
 
 
 def _set_item(x: Tensor, index: Argument, value: Argument) -> Argument:
-    """Run `x[index] = value` for a subscript with one mask; for others, return NotImplemented."""
+    """Run `x[index] = value` if the subscript has exactly one mask; else return NotImplemented."""
     items = index if isinstance(index, tuple) else (index,)
     target = _mask_and_view(x, items)
     if target is None:
@@ -108,14 +111,14 @@ def _put_(x: Tensor, indices: Index, values: Tensor, accumulate: bool = False) -
 
 
 def _put(x: Tensor, indices: Index, values: Tensor, accumulate: bool = False) -> Tensor:
-    """Return `x.index_put(indices, values)` if there is one mask, and otherwise NotImplemented."""
+    """Return `x.index_put(indices, values)` if there is one mask; else return NotImplemented."""
     if not any(map(_is_mask, indices)):
         return NotImplemented
     return _put_(x.clone(), indices, values, accumulate)
 
 
 def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Return `x` with the elements of `source`, in order, where `mask` is true.
+    """Return `x`, in which elements of `source` in order replace those where `mask` is true.
 
     :raises ModelError: if `source` has fewer elements than the mask.
     """

@@ -1,9 +1,10 @@
-"""Copying between a program's variables and the host's tensors: a module's and its optimiser's.
+"""Copy values between a program's variables and the tensors of a module and its optimiser.
 
-While a module is attached, its tensors have the values of the variables on the device. After each
-call, `Mirror.read` copies the variables that the device has changed to the host. Before each call,
-`Mirror.write` copies the tensors that the host has changed to the device. Therefore state dicts,
-in-place changes, checkpoints and runs in plain PyTorch give the same values as without a device.
+The tensors are on the host. While a module is attached, its tensors have the values of the
+variables on the device. After each call, `Mirror.read` copies the variables that the device has
+changed to the host. Before each call, `Mirror.write` copies the tensors that the host has changed
+to the device. Therefore state dicts, in-place changes, checkpoints and runs in plain PyTorch give
+the same values as without a device.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.tensors import array
 from ipu_teach.types import Array
 
-STATE_NAMES = {  # PyTorch's names of optimiser states, by the names in `frontends.ir`
+STATE_NAMES = {  # Maps the names of optimiser states in `frontends.ir` to PyTorch's names.
     "velocity": "momentum_buffer",
     "first": "exp_avg",
     "second": "exp_avg_sq",
@@ -34,7 +35,7 @@ STATE_NAMES = {  # PyTorch's names of optimiser states, by the names in `fronten
 def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return a module's parameters and buffers by name.
 
-    A tensor that is used in two places of the module has two names.
+    A tensor that occurs twice in the module has two names.
     """
     return {
         **dict(module.named_parameters(remove_duplicate=False)),
@@ -43,7 +44,7 @@ def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Hashable:
-    """Return everything in a module on which a program depends, as a value to compare with ==.
+    """Return a value to compare with ==, which contains all of a module that a program depends on.
 
     The result covers the attributes that `names` lists for each submodule, the hooks, and the
     shapes and dtypes of parameters and buffers. It does not cover the elements of parameters and
@@ -119,7 +120,7 @@ class Mirror:
     """The connection between a program's variables and the host's tensors with the same names.
 
     `counters` are the names of buffers that count forward passes, such as those of batch norms. The
-    device has no variables for them; the host updates them.
+    device has no variables for these buffers; the host updates them.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Mirror:
         self.module = module
         self.optimizer = optimizer
         self.counters = list(counters)
-        self._known: dict[str, Array] = {}  # the values on the device, as last read or written
+        self._known: dict[str, Array] = {}  # The values on the device, as last read or written.
         in_place = [op for op in run.ir.ops if OPS[op.kind].in_place]
         changed_names = {
             variable.name for op in in_place for variable in (op.inputs[0], *_state(op))
@@ -150,7 +151,7 @@ class Mirror:
 
     @property
     def changed_tensors(self) -> dict[str, torch.Tensor]:
-        """The module's tensors that a call of the executor changes, by name."""
+        """A dict of the module's tensors that a call of the executor changes, keyed by name."""
         tensors = tensors_of(self.module)
         names = [tensor_name for tensor_name in self.changed if tensor_name in tensors]
         return {tensor_name: tensors[tensor_name] for tensor_name in (*names, *self.counters)}
@@ -196,7 +197,7 @@ class Mirror:
                 tensors[name] += forwards
 
     def _set_state(self, parameters: dict[str, torch.Tensor], name: str, values: Array) -> None:
-        """Store `values` as a state in the host's optimiser.
+        """Store `values`, a state variable of the device, in the host's optimiser.
 
         `name` is the name of the variable on the device, such as "layer.weight.velocity". In the
         host's optimiser, the state has the name and the shape that PyTorch gives it.
@@ -223,7 +224,7 @@ class Mirror:
     def write(self, everything: bool = False) -> None:
         """Copy the values that the host has changed since the last `read` or `write` to the device.
 
-        If `everything`, copy all variables.
+        If `everything` is true, copy all variables.
         """
         tensors = tensors_of(self.module)
         parameters = dict(self.module.named_parameters(remove_duplicate=False))

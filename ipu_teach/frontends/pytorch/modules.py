@@ -1,4 +1,4 @@
-"""Check that a module can be captured, and switch a module to eval mode and back."""
+"""Check that a module can be captured, and put a module in eval mode for a while."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ipu_teach.frontends.pytorch.mirror import tensors_of
 
 
 def plain(module: torch.nn.Module | torch.export.ExportedProgram) -> torch.nn.Module:
-    """Return a module unchanged, and for an exported program its module."""
+    """Return `module` unchanged, or the module that an exported program contains."""
     return module.module() if isinstance(module, torch.export.ExportedProgram) else module
 
 
@@ -54,7 +54,7 @@ def check_kind(function: str, module: object) -> None:
 
 
 def _refuse(function: str, description: str, advice: str) -> NoReturn:
-    """Raise a `ModelError`: `function` was given an object that it does not accept.
+    """Raise a `ModelError` that says that `function` was given an object that it does not accept.
 
     `description` describes the object, and `advice` is the next step of the error.
     """
@@ -102,7 +102,7 @@ def _has_plain_eval(module: torch.nn.Module) -> bool:
 
 
 def _without_modes(module: torch.nn.Module) -> Hashable:
-    """Return a fingerprint of everything in a module except the modes of its submodules."""
+    """Return a fingerprint of a module that does not depend on the modes of its submodules."""
     attributes_by_module = {
         name: {n: v for n, v in private.attributes_of_module(part).items() if n != "training"}
         for name, part in module.named_modules()

@@ -110,7 +110,7 @@ def _group(
 ) -> Group:
     """Return a parameter group of an optimiser as a `Group`.
 
-    `names` maps the `id` of each of the module's parameters to its name.
+    `names` maps the `id` of each parameter of the module to the parameter's name.
 
     :raises ModelError: for a setting that the device does not implement.
     """
@@ -122,7 +122,7 @@ def _group(
         if setting not in (*_KNOWN, *_REFUSED) and group.get(setting)
     ]
     if "dampening" in refused and not group.get("momentum"):
-        refused.remove("dampening")  # dampening has no effect without momentum
+        refused.remove("dampening")  # Dampening has no effect without momentum.
     if refused:
         raise ModelError(f"""{kind} was given {refused[0]}={shown(group.get(refused[0]))}, which the
             device does not implement.

@@ -1,7 +1,7 @@
 """The private names of PyTorch that the capture of modules uses.
 
-PyTorch may change them without notice. `tests/test_torch_private.py` has a test for each name,
-which says what fails without the name.
+PyTorch may change them without notice. `tests/test_torch_private.py` has a test for each name; the
+test shows what fails without the name.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ PLAIN_RESULTS = torch._C._disabled_torch_function_impl
 # An argument or a result of a torch function: a tensor, a number, a string, None, or a list, tuple
 # or dict of these. The types of torch are unknown to mypy (see pyproject.toml).
 Argument: TypeAlias = Any
-Function: TypeAlias = Callable[..., Argument]  # a torch function or its replacement
-Target: TypeAlias = "Operation | Function"  # the callable that a node of torch.fx calls
-CAPTURE_SEED = 0x1C0FFEE5EED  # the seed of torch's random generator during a capture
+Function: TypeAlias = Callable[..., Argument]  # A torch function or its replacement.
+Target: TypeAlias = "Operation | Function"  # The callable that a torch.fx node calls.
+CAPTURE_SEED = 0x1C0FFEE5EED  # The seed of torch's random generator during a capture.
 SHAPE_NEEDED = DynamicOutputShapeException
 VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
 
@@ -93,7 +93,7 @@ def fake_of(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def without_mkldnn() -> Iterator[None]:
-    """Use torch's own operations instead of oneDNN's, in a `with` block.
+    """In a `with` block, use torch's own operations instead of those of oneDNN.
 
     The table of operations does not contain oneDNN's operations. The public
     `torch.backends.mkldnn.flags` is not used, because it also sets switches that cause warnings.
@@ -119,7 +119,7 @@ def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
 
 @contextmanager
 def own_random_numbers() -> Iterator[None]:
-    """Seed torch's random generator with a seed that no program uses, in a `with` block.
+    """In a `with` block, use a seed of torch's random generator that no program uses.
 
     At the end of the block, the generator gets its old state back.
     """
@@ -134,7 +134,7 @@ def own_random_numbers() -> Iterator[None]:
 def next_random_state() -> bytes:
     """Return the state of torch's random generator, and advance the generator by one number.
 
-    The modes that are on do not record this.
+    The torch modes that are active do not record this operation.
     """
     with _disable_current_modes():
         state = torch.default_generator.get_state()
@@ -164,12 +164,12 @@ def memory(tensor: torch.Tensor) -> int:
 
 
 def gradient_hooks(tensor: torch.Tensor) -> list[Callable[..., object]]:
-    """Return the functions that were registered with `tensor.register_hook`."""
+    """Return the hooks that were registered with `tensor.register_hook`."""
     return list((tensor._backward_hooks or {}).values())
 
 
 def accumulation_hooks(tensor: torch.Tensor) -> list[Callable[..., object]]:
-    """Return the functions that were registered with `register_post_accumulate_grad_hook`."""
+    """Return the hooks that were registered with `register_post_accumulate_grad_hook`."""
     return list((tensor._post_accumulate_grad_hooks or {}).values())
 
 
@@ -201,7 +201,7 @@ def written_arguments(node: torch.fx.Node) -> list[torch.fx.Node | None]:
 
 
 def returns_alias(target: Target) -> bool:
-    """Return whether results of an operation share memory with its first argument."""
+    """Return whether the results of an operation share memory with its first argument."""
     schema = getattr(target, "_schema", None)
     if schema is None or not schema.arguments:
         return False
@@ -281,13 +281,13 @@ def is_compiled(module: torch.nn.Module) -> bool:
 
 
 def attributes_of_module(module: torch.nn.Module) -> dict[str, object]:
-    """Return a module's attributes by name, without parameters, buffers and submodules."""
+    """Return a dict of a module's attributes, without parameters, buffers and submodules."""
     left_out = ("_parameters", "_buffers", "_modules")
     return {name: value for name, value in vars(module).items() if name not in left_out}
 
 
 def version(tensor: torch.Tensor) -> int:
-    """Return how often a tensor was changed in place; 0 for a tensor created in inference mode."""
+    """Return how many times a tensor was changed in place; 0 if it is from inference mode."""
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
@@ -300,7 +300,7 @@ def as_instance(tensor: torch.Tensor, subclass: type[torch.Tensor]) -> torch.Ten
 
 
 def has_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
-    """Return whether hooks are registered that run before or after the optimiser's step."""
+    """Return whether hooks that run before or after the optimiser's step are registered."""
     return bool(optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
 
 

@@ -1,4 +1,7 @@
-"""Record which attributes of modules forward reads. A compiled program depends only on these."""
+"""Record which attributes of modules forward reads.
+
+A compiled program depends only on these attributes.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,16 @@ import torch
 
 from ipu_teach.frontends.pytorch import private
 
-Reads = dict[int, set[str]]  # the names of the attributes that were read, by their module's `id`
+# Maps the `id` of each module to the names of the module's attributes that were read.
+Reads = dict[int, set[str]]
 
 
 @contextmanager
 def record_reads() -> Iterator[Reads]:
     """Record the names of all attributes that are read from modules, in a `with` block.
 
-    The `with` statement returns the record: a set of attribute names for the `id` of each module.
+    The `with` statement returns the record: a dict that maps the `id` of each module to a set of
+    attribute names.
     """
     names: Reads = defaultdict(set)
 
@@ -34,7 +39,7 @@ def record_reads() -> Iterator[Reads]:
 
 
 def attribute_values(module: torch.nn.Module, names: set[str]) -> dict[str, object]:
-    """Return the values of the attributes in `names`, by name, from a module or its class.
+    """Return a dict with the values of the attributes `names` of a module or its class.
 
     Methods and properties are left out. Parameters, buffers and submodules have the value None.
     """

@@ -31,7 +31,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     """A torch dispatch mode that adds each operation that runs to `graph`.
 
     - `graph`: the recorded graph.
-    - `constants`: the tensors that no node computes, by the names of their `get_attr` nodes.
+    - `constants`: a dict from the name of each `get_attr` node to its tensor, which no node
+      computes.
     - `labels`: the label of each node: the result of `label()` when the node was added.
     - `states`: the state of the random generator for each node that returns random numbers: the
       result of `random_state()` when the node was added. Nodes with equal states return equal
@@ -60,7 +61,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def record(
         self, function: Callable[..., Sequence[torch.Tensor]], tensors: Sequence[torch.Tensor]
     ) -> None:
-        """Call `function(*tensors)`; record its operations, arguments and results in `graph`."""
+        """Call `function(*tensors)`; record the operations, arguments and results in `graph`."""
         for number, tensor in enumerate(tensors):
             self._note(self.graph.placeholder(f"input_{number}"), tensor)
         with self:
@@ -74,14 +75,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 node.meta["val"] = pytree.tree_map_only(_Like, _Like.tensor, node.meta.pop("like"))
 
     def remaining(self) -> list[Line]:
-        """Return the source lines that computed the recorded tensors which are still alive."""
+        """Return the source lines that computed those recorded tensors that are still alive."""
         if not self._fake_nodes():
             return []  # Constant tensors may remain; they are not worth a garbage collection.
         gc.collect()
         return [self.labels[node].line for node in self._fake_nodes()]
 
     def _fake_nodes(self) -> list[torch.fx.Node]:
-        """Return the nodes of the recorded tensors that are alive and have no elements."""
+        """Return the nodes of those recorded tensors that are still alive but have no elements."""
         return [node for tensor, node in self._nodes.items() if isinstance(tensor, FakeTensor)]
 
     def __torch_dispatch__(
@@ -91,7 +92,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         args: Sequence[Argument] = (),
         kwargs: Mapping[str, Argument] | None = None,
     ) -> Argument:
-        """Run an operation, and record it or the operations that it consists of."""
+        """Run an operation, and record it, or record the operations that it consists of."""
         kwargs = kwargs or {}
         if spelling := self._table.get(func):
             with self:

@@ -1,7 +1,7 @@
-"""Check whether the next call of a module's forward would compute the same as this call.
+"""Check whether the next call of a module's forward would compute the same results as this call.
 
 A module may store a tensor, a counter or a cache in its attributes. The device repeats the program
-that was captured once, so it cannot follow such changes. A module that changes its attributes is
+that was captured once, so it cannot reproduce such changes. A module that changes its attributes is
 therefore traced twice, and the descriptions of the two graphs are compared.
 """
 
@@ -22,7 +22,7 @@ class Description:
     """A description of the operations of a traced graph, to compare two graphs.
 
     - `effects`: hashes of the results of the graph, of its changes of tensors and of its random
-      numbers. They are equal for two graphs that compute the same.
+      numbers. They are equal for two graphs that compute the same results.
     - `constants`: hashes of the values that do not depend on the inputs, by the address of the fake
       tensor that contains the value.
 
@@ -72,7 +72,7 @@ class Description:
         """Return a hash of the elements of a constant tensor, to compare two graphs.
 
         A fake tensor comes from an earlier graph and has no elements: return the hash of its value
-        in that graph. For a constant that is not a tensor, return its text.
+        in that graph. For a constant that is not a tensor, return its `repr`.
         """
         if isinstance(value, private.FakeTensor):
             return self._constants_before.get(private.memory(value), object())

@@ -95,7 +95,7 @@ def _embedding_bag(
         is_counted = input != padding_idx % weight.shape[0]
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
-    if input.dim() == 1:  # `offsets` divides `input` into bags
+    if input.dim() == 1:  # Here, `offsets` divides `input` into bags.
         rows = rows.unsqueeze(0)
         is_counted = _inside(input, offsets, include_last_offset) & is_counted
     row_counts = is_counted.sum(-1, keepdim=True)

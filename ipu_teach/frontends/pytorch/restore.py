@@ -35,6 +35,6 @@ class ModuleSnapshot(Snapshot):
     def visit(self, name: str, value: object) -> Iterable[Named]:
         if isinstance(value, torch.Tensor):
             return ()
-        if isinstance(value, torch.nn.Module):  # A module of torch has state, too.
+        if isinstance(value, torch.nn.Module):  # Modules of torch itself have state, too.
             return self.visit_object(name, value)
         return super().visit(name, value)

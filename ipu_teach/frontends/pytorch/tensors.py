@@ -24,7 +24,7 @@ def dtype_of(dtype: torch.dtype) -> type[DType] | None:
 
 
 def array(tensor: torch.Tensor) -> Array:
-    """Return the elements of a tensor as a numpy array, which shares its memory if possible."""
+    """Return a tensor's elements as a numpy array, which shares the tensor's memory if possible."""
     # `force` is needed for zeros that torch stores without memory.
     elements: Array = tensor.detach().contiguous().numpy(force=True)
     return elements
@@ -48,7 +48,7 @@ def tensors_and_form(structure: Argument) -> tuple[list[torch.Tensor], Argument]
 def fill_form(form: Argument, tensors: Sequence[torch.Tensor]) -> Argument:
     """Return the nested containers of `form`, with `tensors` in place of the original tensors.
 
-    `form` and the order of the tensors are those of `tensors_and_form`.
+    `form` is a result of `tensors_and_form`, and `tensors` are in the same order as there.
     """
     leaves, structure_spec = form
     following = iter(tensors)

@@ -27,7 +27,7 @@ from ipu_teach.frontends.pytorch.record import Recorder
 from ipu_teach.frontends.pytorch.rows import KEPT
 from ipu_teach.graph.source import NOWHERE, in_words
 
-_RESULT = torch.empty(0)  # The placeholder for a tensor in the output of forward.
+_RESULT = torch.empty(0)  # Stands for a tensor in the stored output of forward.
 
 
 def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
@@ -61,10 +61,10 @@ class JointGraph:
     """A functional graph of torch that contains a forward pass and a backward pass.
 
     The placeholders of the graph are the parameters and buffers in `states`, followed by the
-    inputs. A parameter with several names has the first of them. The graph returns, in this order:
-    the outputs, the gradients of the parameters that `gradients` names, the new values of the
-    buffers and parameters that `assigned` names, and the tensors that the user saved for the
-    backward pass. Nodes with the operation `copy_` change placeholders.
+    inputs. A parameter that has several names is listed under its first name. The graph returns, in
+    this order: the outputs, the gradients of the parameters that `gradients` names, the new values
+    of the buffers and parameters that `assigned` names, and the tensors that the user saved for the
+    backward pass. A node with the operation `copy_` writes a new value to a placeholder.
     """
 
     states: dict[str, torch.Tensor]
@@ -76,7 +76,8 @@ class JointGraph:
     # The state of the random generator for each node that returns random numbers.
     states_of_draws: dict[torch.fx.Node, Hashable] = field(default_factory=dict)
     outputs: list[torch.dtype] = field(default_factory=list)
-    # The flattened output of forward, with `_RESULT` in place of each tensor, and its structure.
+    # The flattened output of forward, with `_RESULT` in place of each tensor, and the structure of
+    # the output.
     form: tuple[list[Argument], pytree.TreeSpec] = ([], None)
     gradients: list[str] = field(default_factory=list)
     assigned: list[str] = field(default_factory=list)
@@ -86,7 +87,8 @@ class JointGraph:
 class Tracer:
     """The tracer of one module.
 
-    `args` and `kwargs` are example arguments, and `names` are the names of the tensors in them.
+    `args` and `kwargs` are example arguments, and `names` are the names of the tensors in these
+    arguments.
     """
 
     def __init__(
@@ -101,12 +103,13 @@ class Tracer:
         self.parameters = dict(module.named_parameters(remove_duplicate=False))
         buffers = dict(module.named_buffers(remove_duplicate=False))
         tensors = {**self.parameters, **buffers}
-        self.first_name: dict[str, str] = {}  # The first name of each tensor, by its names.
+        self.first_name: dict[str, str] = {}  # Maps each name of a tensor to its first name.
         by_identity: dict[int, str] = {}
         modules = dict(module.named_modules(remove_duplicate=False))
         slots = set()
         for name, tensor in tensors.items():
-            # functional_call does not restore an attribute that it gets under two names.
+            # If a submodule has two names, so do its attributes. Only the first name is kept,
+            # because functional_call does not restore an attribute that it gets under two names.
             path, _, attribute = name.rpartition(".")
             slot = id(modules[path]), attribute
             if slot not in slots:
@@ -134,7 +137,7 @@ class Tracer:
         return "" if self.labels is None else self.labels.label.path
 
     def trace(self, training: bool, scale: float) -> JointGraph:
-        """Return the graph of the module; if `training`, with the gradients of `scale * loss`.
+        """Return the graph of the module, with the gradients of `scale * loss` if `training`.
 
         :raises ModelError: if a trained module returns no loss, or if a module changes its inputs
             or a constant tensor in place.
@@ -300,15 +303,15 @@ class Tracer:
                     )
 
     def _refuse_change(self, label: Label, problem: str, advice: str) -> None:
-        """Raise `ModelError` with the module and the line of the operation with this label."""
+        """Raise a `ModelError` that names the module and the line in `label`."""
         where = label.path or type(self.module).__name__
         raise ModelError(problem, where=where, line=in_words(label.line), next_step=advice)
 
     def _functionalise(self, joint: JointGraph) -> None:
-        """Record the graph again, with operations that return new tensors.
+        """Record the graph again, without operations that change tensors in place.
 
-        These operations replace those that change tensors in place. At the end of the new graph,
-        `copy_` writes the changed parameters and buffers.
+        They are replaced by operations that return new tensors. At the end of the new graph,
+        `copy_` writes the changed values to the parameters and buffers.
         """
         run = _Rerun(joint)
         with torch.no_grad():
@@ -316,7 +319,7 @@ class Tracer:
 
 
 class _Step(torch.nn.Module):  # type: ignore[misc]
-    """A module's forward pass. If `scale` is not None, it is followed by the backward pass."""
+    """A module's forward pass, followed by its backward pass if `scale` is not None."""
 
     def __init__(
         self,
@@ -386,8 +389,8 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         if not loss.requires_grad:
             return
         with self.labels.in_backward(loss):
-            # With the gradient edge of `loss`, torch keeps its modes on during the backward pass.
-            # With the tensor itself, it would turn them off.
+            # Pass the gradient edge of `loss`, because torch then keeps its modes on during the
+            # backward pass. If it got the tensor `loss`, it would turn them off.
             edge = torch.autograd.graph.get_gradient_edge(loss)
             gradient = torch.full_like(loss, scale)
             with self.labels if self.labels.is_recomputed else nullcontext():
@@ -413,9 +416,9 @@ class _Rerun:
         return self._state
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        """Return the results of the recorded graph.
+        """Run the recorded graph, and return its results.
 
-        `tensors` are its parameters, buffers and inputs.
+        `tensors` are the parameters, buffers and inputs of the graph.
         """
         inputs = iter(tensors)
         values: dict[torch.fx.Node, Argument] = {}
@@ -451,7 +454,7 @@ def _root(node: torch.fx.Node) -> torch.fx.Node | None:
 
 
 def _without_fast_attention() -> ExitStack:
-    """Turn off torch's fast path of attention until the returned stack is closed."""
+    """Turn off torch's fast path for attention until the returned stack is closed."""
     stack = ExitStack()
     enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -460,25 +463,25 @@ def _without_fast_attention() -> ExitStack:
 
 
 def _table() -> dict[Target, Function]:
-    """Return torch's table of decompositions, without the operations that must stay whole.
+    """Return torch's decomposition table, without the operations that must not be decomposed.
 
-    A decomposition is a function that computes an operation from other operations. The operations
-    that the user lowers with `poptorch.lowering`, and those in `KEPT`, must stay whole.
+    A decomposition is a function that computes an operation from other operations. The table has
+    none for the operations that the user lowers with `poptorch.lowering`, nor for those in `KEPT`.
     """
     return _table_without(frozenset(LOWERINGS))
 
 
 @cache
 def _table_without(names: frozenset[str]) -> dict[Target, Function]:
-    """Return torch's table of decompositions, without `names` and the operations in `KEPT`."""
-    # "detach" is not decomposed, because results that autograd saves would then refer to themselves
-    # and would never be freed.
+    """Return torch's decomposition table, without the operations in `names` and in `KEPT`."""
+    # "detach" is not decomposed either: with its decomposition, results that autograd saves would
+    # refer to themselves and would never be freed.
     names |= {f"aten::{name}" for name in (*KEPT, "detach")}
     table = torch.export.default_decompositions().items()
     decompositions = {
         op: decomposition for op, decomposition in table if private.operation_name(op) not in names
     }
-    # The device has no operation for zeros that torch stores without memory.
+    # The device has no operation for a tensor of zeros to which torch gives no memory.
     decompositions[torch.ops.aten._efficientzerotensor.default] = _zeros
     return whole.decompositions(decompositions)
 

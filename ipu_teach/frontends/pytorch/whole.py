@@ -80,8 +80,8 @@ def _backward(
 ) -> tuple[list[torch.Tensor | None], None, None, list[None]]:
     """Return the gradients of the arguments of a node `ipu_teach::whole`.
 
-    The result is `(gradients of the inputs, None, None, [None, …])`, because the three other
-    arguments have no gradient. `gradients` are the gradients of the results; None means a gradient
+    The result is `(gradients of the inputs, None, None, [None, …])`, because the other three
+    arguments have no gradients. `gradients` are the gradients of the results; None means a gradient
     of 0.
     """
     saved = ctx.saved_tensors
@@ -102,9 +102,10 @@ torch.library.register_autograd(WHOLE, _backward, setup_context=_save, lib=_libr
 class Capture:
     """The data that one capture of a model stores for its nodes `ipu_teach::whole`."""
 
-    # (operation, flattened arguments, their structure) of each call of a user's operation.
+    # (operation, flattened arguments, structure of the arguments) for each call of a user's
+    # operation.
     calls: list[tuple[Operation, list[Argument], pytree.TreeSpec]] = field(default_factory=list)
-    # The operations of `frontends.ir` for each node, by the first result of the node.
+    # Maps the first result of each node to the operations of `frontends.ir` for this node.
     ops: dict[Value, list[Op]] = field(default_factory=dict)
 
     def lower(self, graph: Ir, name: str, args: Sequence[Argument]) -> list[Value]:
@@ -246,10 +247,9 @@ def lower_users_operation(
 
 
 def decompositions(table: Mapping[Target, Function]) -> dict[Target, Function]:
-    """Return a copy of a table of decompositions, without the calls that `KEPT_IF` selects.
+    """Return a copy of `table` that leaves the calls which `KEPT_IF` selects undecomposed.
 
-    Torch does not decompose these calls. `table` maps operations to the functions that decompose
-    them.
+    `table` maps operations to the functions that decompose them.
     """
     return {
         op: _unless(KEPT_IF[name], spelled) if (name := _plain_name(op)) in KEPT_IF else spelled
@@ -263,9 +263,9 @@ def _plain_name(operation: Operation) -> str:
 
 
 def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
-    """Return a decomposition that calls `spelled`, except for the calls that `is_kept` accepts.
+    """Return a decomposition that calls `spelled` unless `is_kept` is true for the arguments.
 
-    For these calls it returns `NotImplemented`, so that torch does not decompose them.
+    If `is_kept` is true, it returns `NotImplemented`, so that torch does not decompose the call.
     """
 
     def decomposed(*args: Argument, **kwargs: Argument) -> Argument:
@@ -314,7 +314,8 @@ def _attention(
         attn_mask = float_mask.masked_fill(~attn_mask, float("-inf"))
     if attn_mask is not None:
         scores = scores + attn_mask
-    # A mask may exclude all keys of a query: safe_softmax then returns 0. A causal mask cannot.
+    # A mask may exclude all keys of a query, for which safe_softmax returns 0. A causal mask never
+    # excludes all keys.
     softmax = torch.softmax if is_causal or attn_mask is None else private.safe_softmax
     weights = softmax(scores, -1).to(value.dtype)
     if dropout_p > 0:
@@ -329,7 +330,7 @@ RECURRENT = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "tanh", "rnn_relu": "relu
 
 
 def _recurrent(kind: str) -> Function:
-    """Return a replacement for torch's function of recurrent layers that records a single node.
+    """Return a replacement for torch's recurrent function `kind` that records a single node.
 
     `kind` is a key of `RECURRENT`, such as "lstm".
     """
@@ -392,7 +393,7 @@ def _recurrent_rows(kind: str) -> Callable[..., list[Value]]:
 
 
 def _row(graph: Ir, x: Value, place: int) -> Value:
-    """Return `x[place]`, which has one dimension less than `x`."""
+    """Return `x[place]`, which has one dimension fewer than `x`."""
     part = graph.op("slice", x, dim=0, begin=place, end=place + 1)
     return graph.op("reshape", part, shape=x.shape[1:])
 

@@ -80,7 +80,7 @@ class Ranks(ABC, Generic[V]):
 
     @abstractmethod
     def linear(self, value: V, count: int) -> V:
-        """Return new tensors of `count` elements, one for each rank, mapped to its tiles.
+        """Return a new tensor of `count` elements for each rank, mapped to the tiles of the rank.
 
         The mapping is linear: the elements are distributed over the tiles in order, in nearly equal
         numbers. Small tensors use only some tiles.
@@ -88,7 +88,7 @@ class Ranks(ABC, Generic[V]):
 
     @abstractmethod
     def stacked(self, values: list[V]) -> V:
-        """Return a tensor for each rank: its tensors in `values`, stacked along a new dimension."""
+        """Return for each rank a stack of the rank's tensors in `values`, along a new dimension."""
 
     def one(self) -> V:
         """Return the only item of `values`.
@@ -135,7 +135,7 @@ class Ranks(ABC, Generic[V]):
         self.all_reduce(op, prog, True)
 
     def reduce_scatter(self, op: CollectiveOperator | str, prog: Program) -> V:
-        """Combine the tensors of each group of ranks elementwise; return a part on each rank.
+        """Combine the tensors of each group of ranks elementwise; return one part on each rank.
 
         The combined tensor is divided into as many parts of equal length as the group has ranks. If
         the division is not exact, zeros are appended to the last parts.
@@ -165,7 +165,7 @@ class Ranks(ABC, Generic[V]):
         return result
 
     def all_gather(self, prog: Program) -> V:
-        """Return, on each rank, the tensors of its whole group, stacked along a new dimension.
+        """Return, on each rank, the tensors of the rank's group, stacked along a new dimension.
 
         :raises PoplibsError: if the caller gave more than one tensor per rank.
         """
@@ -228,7 +228,7 @@ class Ranks(ABC, Generic[V]):
         return result
 
     def _joined(self, values: Sequence[V]) -> list[Tensor]:
-        """Return a tensor for each rank: its rows of all items in `values`, concatenated."""
+        """Return a tensor for each rank: the rank's rows of all items in `values`, concatenated."""
         return [concat(list(same_rows)) for same_rows in zip(*map(self.rows, values), strict=True)]
 
     def _combined(

@@ -54,7 +54,7 @@ def ways(method: str, count: int) -> list[list[tuple[int, int, int]]]:
     """Return lists of paths (part, direction, hops) on which `method` moves a chunk along a ring.
 
     The ring has `count` members. `part` is the index of a part of the chunk: PAIR divides a chunk
-    into two parts, and the other methods move it whole. `direction` is 1 or -1. `hops` is the
+    into two parts, and the other methods do not divide it. `direction` is 1 or -1. `hops` is the
     number of members that the path visits after its start. The paths in one inner list never bring
     the same part of a chunk to the same member twice.
     """
@@ -163,8 +163,8 @@ def _moves(
     """Return a tuple (part, home, source, target) for each copy in a round of the scatter half.
 
     Part number `part` of a chunk is copied from `source` to `target`, which are neighbours on the
-    same ring. `home` is the ring member to which the chunk moves. `paths` is an inner list of the
-    result of `ways`.
+    same ring. `home` is the ring member to which the chunk moves. `paths` is one of the lists that
+    `ways` returns.
     """
     moves = []
     for part_number, direction, hops in paths:

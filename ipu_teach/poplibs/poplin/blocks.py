@@ -128,12 +128,12 @@ def add_sums(
 
 
 class _Share(NamedTuple):
-    """The elements of a block that one of the block's tiles sums, for all blocks of the same shape.
+    """One tile's share of a block: the elements that this tile sums, in all blocks of one shape.
 
-    The elements of a block are divided over its tiles. `number` is the index of the tile among
-    them, and `blocks` contains the indices of the blocks. `partials` [blocks of k, elements] and
-    `out` [elements] are the elements of the first of these blocks. In the other blocks, the
-    elements are at the same positions.
+    The elements of a block are divided over the block's tiles. `number` is the index of the tile
+    among the block's tiles, and `blocks` contains the indices of the blocks. `partials` [blocks of
+    k, elements] and `out` [elements] are the elements of the first of these blocks. In the other
+    blocks, the elements are at the same positions.
     """
 
     blocks: Array
@@ -166,7 +166,7 @@ def _all_blocks(parts: tuple[list[Part], ...]) -> tuple[Array, Array]:
 def _shares_of_blocks(
     begins: Array, sizes: Array, partials: Tensor, out: Tensor, tiles_per_block: int
 ) -> list[_Share]:
-    """Return a `_Share` for each index of a tile and each shape of blocks, except empty ones.
+    """Return a `_Share` for each tile index and each shape of blocks, except empty shares.
 
     The elements of a block are divided over `tiles_per_block` tiles. `begins` and `sizes`, both
     int64[blocks, dimensions], contain the first index and the size of each block.
@@ -220,12 +220,13 @@ def _strides(tensor: Tensor) -> tuple[int, ...]:
 def _shifted(
     share_rows: list[tuple[Array, Tensor]], block_offsets: Array, vertex_order: Array
 ) -> Column:
-    """Return a `Column` that connects each vertex to its elements of its block.
+    """Return a `Column` that connects each vertex to its share of a block.
 
     `share_rows` contains a pair (indices of blocks, tensor) for each share. The tensor contains the
     elements of the first of these blocks, and the elements of the other blocks are shifted by the
     distance between the blocks. `block_offsets` contains the position in memory of each block.
-    `vertex_order` contains, for each vertex, its index in the concatenated lists of blocks.
+    `vertex_order` contains, for each vertex, the index of its block in the concatenated lists of
+    blocks.
     """
     column = Column.of([tensor for _, tensor in share_rows])
     offsets = [

@@ -9,7 +9,7 @@ tile needs is copied to it. The right operand is the weights, with a column for 
     input gradient  the same product for the output's gradient, with flipped weights
     weight update   [taps * channels, windows] x [windows, out_channels]
 
-The groups of channels are multiplied by one grouped product. If the input is dilated, as in the
+A single grouped product computes all groups of channels. If the input is dilated, as in the
 gradient of a convolution with a stride, the outputs are divided into classes that use the same
 weights (`conv_params.Class`). Each class is a separate product, which leaves out the zeros between
 the input elements.
@@ -20,7 +20,8 @@ the number of separate pieces that a tile receives.
 
 Depthwise convolutions have one channel in a group. PopLibs computes them with a vertical
 multiply-add (ConvPartialVerticalMac). Here they are products that use few of the matrix-multiply
-units. For four of them there are published cycles; the kit takes 0.58 to 1.41 times as many.
+units. For four depthwise convolutions, cycles have been published; the kit's cycles are 0.58 to
+1.41 times as many.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ class ConvPlan:
 
     `params` describes the forward convolution. `pass_` is the name of the pass, as in
     `plan_convolution`. The outputs are divided into classes that use the same weights, and each
-    class is a matrix product. `products` contains the `MatMulPlan` of each class; classes that use
-    no weights have none.
+    class is a matrix product. `products` contains the `MatMulPlan` of each class; a class that uses
+    no weights has no plan.
     """
 
     params: ConvParams
@@ -105,15 +106,15 @@ class ConvPlan:
 
     @property
     def macs(self) -> int:
-        """The number of multiply-accumulates of all products, including those with padding."""
+        """The number of multiply-accumulates of all products, including products with padding."""
         return sum(prod((plan.product.groups, plan.m, plan.k, plan.n)) for plan in self.products)
 
     @property
     def utilisation(self) -> float:
-        """The share (0 to 1) of the peak multiply-accumulates that the products perform.
+        """The fraction (0 to 1) of the peak multiply-accumulates that the products perform.
 
-        The peak is the number that the matrix-multiply units of all tiles could perform in the
-        modelled cycles of the plan.
+        The peak is the number of multiply-accumulates that the matrix-multiply units of all tiles
+        could perform in the modelled cycles of the plan.
         """
         partials_dtype = self.products[0].product.partials if self.products else None
         peak_macs = macs_per_cycle(self.params.dtype, partials_dtype, self.target) * self.cycles
@@ -128,7 +129,7 @@ class ConvPlan:
 
 
 def macs_per_cycle(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
-    """Return how many multiply-accumulates all tiles together can do in a cycle.
+    """Return the number of multiply-accumulates that all tiles together can do in a cycle.
 
     A matrix-multiply unit multiplies a row by a panel of weights in 8 cycles for FLOAT, and in 4
     cycles for other dtypes.
@@ -228,8 +229,8 @@ def create_input(
     """Return a variable [batch_size, in_channels, *input_field] for the input of `convolution`.
 
     The channels of a field position are contiguous in memory. The variable is normally mapped
-    linearly, one position after the other. There is an exception if the kernel has one element, and
-    the convolution is a single product without padding: each element that the product uses is then
+    linearly, one position after the other. There is one exception: if the kernel has one element,
+    and the convolution is a single product without padding, each element that the product uses is
     on a tile that multiplies it. `options` are those of the convolution.
 
     :raises PoplibsError: if no plan fits on a tile.
@@ -656,7 +657,8 @@ def weights_transpose_chans_flip_xy(
     """Copy weights with the two channel dimensions exchanged and the kernel flipped.
 
     `weights_in` is [groups, out_channels, in_channels, *kernel], and `weights_out` is [groups,
-    in_channels, out_channels, *kernel]. The channels are those of one group.
+    in_channels, out_channels, *kernel]. `out_channels` and `in_channels` count the channels of one
+    group.
 
     :raises PoplibsError: if the shapes or dtypes do not fit.
     """

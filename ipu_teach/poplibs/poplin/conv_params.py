@@ -179,7 +179,7 @@ class ConvParams:
         return (self.batch_size, self.out_channels, *self.output_field)
 
     def canonicalize(self) -> ConvParams:
-        """Return parameters of the same convolution that have no ineffective padding and strides.
+        """Return parameters of the same convolution, without padding and strides that do nothing.
 
         Padding after the last window is removed. In a dimension with one output, the stride becomes
         1.

@@ -63,9 +63,9 @@ def mat_mul() -> None:
       and HALF for QUARTER.
     * `partials_type` is the dtype of the sums over k. For HALF operands it may be HALF, which is
       faster and less precise than FLOAT. Products of QUARTER are always added in HALF.
-    * `available_memory_proportion` (0 to 1, by default 0.6 as in PopLibs) limits the share of a
-      tile's memory for the blocks of the operands and for sums. If no plan is within the limit,
-      the plan that needs the least memory is used.
+    * `available_memory_proportion` (0 to 1, by default 0.6 as in PopLibs) limits the fraction of a
+      tile's memory that the blocks of the operands and the sums may take. If no plan is within the
+      limit, the plan that needs the least memory is used.
     * `options` is a dict of PopLibs options. "partialsType" and "availableMemoryProportion" have
       the meaning of the two keywords above. "use128BitConvUnitLoad" loads weights at 128 bits per
       cycle, and "enableFastReduce" reads partial sums at 128 bits per cycle.
@@ -74,7 +74,7 @@ def mat_mul() -> None:
     * `plan` is a plan to use instead of the plan that `plan_mat_mul` would return.
     * `cache` is a `PlanningCache` that stores the plan.
 
-    The product of two blocks has the values of numpy's `a_block @ b_block` in the precision of the
+    The product of two blocks equals numpy's `a_block @ b_block`, computed in the precision of the
     sums. Partial sums are added in the order of k, and the result is rounded to `out_type` once.
     Each element of the result is mapped to the tile that computed it.
 

@@ -3,10 +3,11 @@
 * FLOAT: the values are those of numpy's `a @ b` in single precision.
 * HALF operands with sums of FLOAT ("fp16.32"): products are exact in single precision, and are
   added in single precision.
-* Sums of HALF ("fp16.16"), for operands of HALF or 8 bits: the units add the products of a panel of
-  the inner dimension, which has 16 HALF or 32 8-bit elements. After each panel, the sum is rounded
-  to the nearest HALF, so a long sum loses more digits than a short one. How the chip rounds within
-  a panel is not published; here the products of a panel are added in single precision.
+* Sums of HALF ("fp16.16"), for operands of HALF or 8 bits: the units add the products of one panel
+  at a time. A panel consists of 16 HALF or 32 8-bit elements of the inner dimension. After each
+  panel, the sum is rounded to the nearest HALF, so a long sum loses more digits than a short one.
+  How the chip rounds within a panel is not published; here the products of a panel are added in
+  single precision.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ all partitions at once, as arrays. The cycles of vertices are PopLibs' own estim
 another tile. It also assumes that no two tiles need the same data, although two neighbouring tiles
 could receive common data over their shared bus at twice the speed.
 
-A plan's cycles differ from those of the graph that is built for it. They are too low by at most 5 %
-plus 50 cycles per superstep. If the operands are well placed, they are up to twice as high as those
-of the graph. The same limits hold for transposed operands if the caller names them: the plan then
-includes the cycles of the transposes that tiles may need.
+A plan's cycles differ from the cycles of the graph that is built for the plan. The plan's cycles
+are too low by at most 5 % plus 50 cycles per superstep. If the operands are well placed, the plan's
+cycles are up to twice as high as the graph's. The same limits hold for transposed operands if the
+caller names them: the plan then includes the cycles of the transposes that tiles may need.
 
 In an exhaustive search over small products, the best plan was still the same when the model counted
 data that two neighbouring tiles share. The mapping of the operands can change which plan is best,
@@ -63,9 +63,9 @@ Costs = dict[str, Array]
 class Product:
     """The sizes and dtypes of a product [groups, m, k] times [groups, k, n].
 
-    `dtype` is the dtype of both operands, `partials` that of the sums, and `out` that of the
-    result. If `wide_loads` is true, 128 bits of weights are loaded per cycle. If `fast_reduce` is
-    true, 128 bits of partial sums are read per cycle.
+    `dtype` is the dtype of both operands, `partials` the dtype of the sums, and `out` the dtype of
+    the result. If `wide_loads` is true, 128 bits of weights are loaded per cycle. If `fast_reduce`
+    is true, 128 bits of partial sums are read per cycle.
     """
 
     m: int
@@ -265,11 +265,11 @@ def plan_mat_mul(
 ) -> MatMulPlan:
     """Return the fastest plan for the product [groups, m, k] x [groups, k, n].
 
-    Only plans that fit into memory with the fewest steps are compared. The fastest of them has the
-    fewest modelled cycles. `target` is the machine. The dtypes and options are those of `mat_mul`.
-    `transpose_a` and `transpose_b` tell whether an operand is a transposed view. They do not change
-    the partition, but the plan's cycles and temporary bytes then include the transposes that tiles
-    may need.
+    Only plans that fit into memory with the fewest steps are compared; the fastest has the fewest
+    modelled cycles. `target` is the machine. The dtypes and options are those of `mat_mul`.
+    `transpose_a` and `transpose_b` tell whether an operand is a transposed view. Transposed views
+    do not change the partition, but the plan's cycles and temporary bytes then include the
+    transposes that tiles may need.
 
     Temporary data is limited to `available_memory_proportion` of a tile's memory. If no plan is
     within this limit, the plan that needs the least memory is returned. Plans are cached.
@@ -437,10 +437,10 @@ def planned(
 
 @lru_cache(maxsize=1024)
 def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
-    """Return the fastest plan within the memory limit that has as few steps as possible.
+    """Return the fastest of the plans that fit the memory limit with as few steps as possible.
 
-    `proportion` (0 to 1) is the share of a tile's memory that temporary data may take. If no plan
-    is within this limit, return the plan that needs the least memory.
+    `proportion` (0 to 1) is the fraction of a tile's memory that temporary data may take. If no
+    plan is within this limit, return the plan that needs the least memory.
     """
     byte_limit = proportion * target.bytes_per_tile
     partitions = _all_cuts(product, target.num_tiles)
@@ -499,7 +499,7 @@ def _all_cuts(product: Product, num_tiles: int) -> Costs:
     """Return the partitions to compare, as a dict of arrays int64[partitions].
 
     The keys are "groups", "rows", "inner" and "columns". Each array contains, for each partition,
-    the number of blocks into which this dimension is divided. A partition has at most one block per
+    the number of blocks into which the dimension is divided. A partition has at most one block per
     tile. A number of blocks is left out if a smaller number gives blocks of the same largest size.
     On a machine with more than `MOST_EXHAUSTIVE` tiles, at most `THINNED` numbers are compared for
     each dimension.
@@ -552,9 +552,9 @@ def _sizes(product: Product, partitions: Costs, inner_steps: int, column_steps: 
 def _temporary_bytes(product: Product, block_sizes: Costs) -> Array:
     """Return int64[partitions]: the maximum number of bytes of temporary data on a tile.
 
-    They are the sums that the tile computes, and in addition either the blocks that it multiplies
-    or the sums that it receives from other tiles, whichever are larger. Sums that are the result
-    itself do not count. `block_sizes` is the result of `_sizes`.
+    The temporary data consists of the sums that the tile computes, and in addition either the
+    blocks that it multiplies or the sums that it receives from other tiles, whichever are larger.
+    Sums that are the result itself are not included. `block_sizes` is the result of `_sizes`.
     """
     groups, rows, inner, columns, inner_blocks, *_ = block_sizes.values()
     operand_bytes = groups * inner * (rows + columns) * product.dtype.size

@@ -26,7 +26,7 @@ from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, Array
 
-# (index of the block of the inner dimension, index of the block of the columns)
+# A pair: the index of the step of the inner dimension, and the index of the step of the columns.
 Steps = tuple[int, int]
 # The arrays (rotations, tiles, sizes) that `Strided._gathered` returns.
 Gathered = tuple[Array, Array, Array]
@@ -73,9 +73,9 @@ class Strided:
     def _best_rotation(self, gathered: dict[str, Gathered]) -> tuple[int, int]:
         """Return `(rotation, cycles)` for the rotation with which tiles gather fewest elements.
 
-        A rotation is a number that is added to the number of each block's tile. `cycles` are those
-        of the tile that takes longest to gather its elements. `gathered` maps the names of the
-        operands to the results of `_gathered`. If nothing is gathered without a rotation, the
+        A rotation is a number that is added to the number of each block's tile. `cycles` are the
+        cycles of the tile that takes longest to gather its elements. `gathered` maps the names of
+        the operands to the results of `_gathered`. If nothing is gathered without a rotation, the
         result is (0, 0). If several rotations are equally good, the first one is chosen, in an
         order that begins with half of the number of tiles.
         """
@@ -241,7 +241,7 @@ class Strided:
         """Return `(rows, tiles)`: the rows that are on a single tile but not contiguous there.
 
         `column_block` is [groups, rows, columns]: all rows of some columns of an operand. `rows`
-        contains the indices of the rows, and `tiles` the tile of each of them.
+        contains the indices of the rows, and `tiles` the tile of each row.
         """
         tile_map = self.graph.tile_map()
         element_bytes = column_block.dtype.size

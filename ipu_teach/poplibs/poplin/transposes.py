@@ -24,10 +24,10 @@ def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) 
 
     To transpose without moving data, use the view `x.transpose()`.
 
-    The result is divided into blocks, one per tile: first its rows are divided, and then, if
-    there are enough tiles, its columns. The sides of a block are multiples of 2 elements of 4
-    bytes, or of 4 elements of 2 bytes, except at the end of a row or column. The cycles are those
-    of PopLibs' Transpose2d (popsparse/PerformanceEstimation.hpp).
+    The result is divided into blocks, one per tile: first its rows are divided, and then, if there
+    are enough tiles, its columns. Each side of a block has a multiple of 2 elements if they have 4
+    bytes, or of 4 elements if they have 2 bytes, except at the end of a row or column. The cycles
+    are those of PopLibs' Transpose2d (popsparse/PerformanceEstimation.hpp).
 
     :raises PoplibsError: if x is not a matrix, or if its elements do not have 2 or 4 bytes.
     """

@@ -19,8 +19,8 @@ OPTIONS = (
     Option("partialsType", FLOAT),
     Option("use128BitConvUnitLoad", bool, False),
     Option("enableFastReduce", bool, False),
-    # The next options have no effect: a plan is for one product, operands stay on the tiles to
-    # which they are mapped, and partial sums are added in one stage.
+    # The next options have no effect, because a plan is for one product, operands stay on the tiles
+    # to which they are mapped, and partial sums are added in one stage.
     Option("fullyConnectedPass", PASSES, "NONE", effect=False),
     Option("inputRHSIsPreArranged", bool, False, effect=False),
     Option("enableMultiStageReduce", bool, True, effect=False),
@@ -33,7 +33,7 @@ class Wish:
     """The options of a product that affect its plan.
 
     - `partials`: the dtype of the sums; None means the default.
-    - `proportion`: the share (0 to 1) of a tile's memory that temporary data may take.
+    - `proportion`: the fraction (0 to 1) of a tile's memory that temporary data may take.
     - `wide_loads`: whether the matrix-multiply units (AMP) load 128 bits of weights per cycle
       instead of 64.
     - `fast_reduce`: whether vertices read 128 bits of partial sums per cycle.

@@ -2,8 +2,8 @@
 
 The modules `pooling`, `bn` (batch norm), `gn` (group norm), `ln` (layer norm) and `in_` (instance
 norm) have functions of their own. Functions that work on the rows of a batch [batch, classes] give
-each worker thread some complete rows. If there are few rows and they are long, a row is divided
-into parts for several workers if the model then counts fewer cycles.
+each worker thread some complete rows. If there are only a few long rows, each row is divided among
+several workers, provided that the model then counts fewer cycles.
 """
 
 import typing as _typing

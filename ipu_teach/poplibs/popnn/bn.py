@@ -31,7 +31,7 @@ def batch_norm_statistics() -> None:
 
     Both results are tensors [channels] of x's dtype. By default, the variance is the mean of the
     squares minus the square of the mean. With `stable_algo`, the mean is subtracted from x first,
-    which takes longer and loses less precision. With `unbiased_var_estimate`, the sum of squared
+    which takes longer but loses less precision. With `unbiased_var_estimate`, the sum of squared
     differences is divided by the number of elements minus 1. `partials_type` is the dtype in which
     partial sums are sent from tile to tile if x is HALF.
 
@@ -68,8 +68,8 @@ def batch_norm_param_gradients() -> None:
     """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
     `whitened` is the second result of `batch_normalise`, and `dy` is the gradient of its first
-    result. If they are HALF, `partials_type` is the dtype of their products: FLOAT, or HALF, which
-    takes fewer cycles and may overflow.
+    result. If `whitened` and `dy` are HALF, `partials_type` is the dtype of their products: FLOAT,
+    or HALF, which takes fewer cycles but may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """
@@ -83,7 +83,7 @@ def batch_norm_gradients() -> None:
     result of `batch_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the
     second result of `batch_norm_statistics`, with one element per channel. `gamma` has one element
     per channel. If x is HALF, `partials_type` is the dtype of intermediate values: FLOAT, or HALF,
-    which takes fewer cycles and may overflow.
+    which takes fewer cycles but may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """
@@ -197,7 +197,7 @@ def _over(
             f"was given {shown(total_samples)} as norm_batch_size, for {samples_per_replica} "
             f"samples on each of {replica_count} replicas.",
             x,
-            f"give norm_batch_size as {samples_per_replica} times a divisor of {replica_count}.",
+            f"give {samples_per_replica} times a divisor of {replica_count} as norm_batch_size.",
         )
     if callback is not None and not callable(callback):
         raise as_given(callback, "reduce_callback", "give a function, or None to add with gcl.")

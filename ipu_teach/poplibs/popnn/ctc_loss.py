@@ -9,13 +9,13 @@
 
 A label of length n has 2 n + 1 positions: a blank, then each class followed by a blank. A loop over
 the time steps computes the logarithm of the probability of all paths that end at each position
-(alpha). A second loop, backward in time, computes that of all paths from each position to the end
-(beta). A sample's positions are divided over the workers of several tiles. Each step of a loop is
-one compute set, in which the workers exchange the probabilities at their borders. The gradient
-follows from alpha and beta in a last compute set.
+(alpha). A second loop, backward in time, computes the logarithm of the probability of all paths
+from each position to the end (beta). A sample's positions are divided over the workers of several
+tiles. Each step of a loop is one compute set, in which the workers exchange the probabilities at
+their borders. The gradient follows from alpha and beta in a last compute set.
 
-Cycles are PopLibs' estimates of its vertices (popnn/PerformanceEstimation.hpp). PopLibs' plan
-divides the time, too, and runs the two loops at the same time.
+Cycles are PopLibs' estimates of its vertices (popnn/PerformanceEstimation.hpp). PopLibs' plan also
+divides the time steps, and runs the two loops at the same time.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class Plan:
 
     @property
     def labels(self) -> list[tuple[int, int]]:
-        """The interval of labels of each part. The last part also has the last blank."""
+        """The intervals of the labels in each part. The last part also contains the last blank."""
         return balanced_partition(self.max_label_length, self.parts)
 
     def positions(self, begin: int, end: int) -> slice:
-        """Return the positions of the labels from `begin` to `end`, with the blank before each."""
+        """Return the positions of labels `begin` to `end` - 1, with the blank before each label."""
         return slice(2 * begin, 2 * end + (end == self.max_label_length))
 
 
@@ -109,7 +109,7 @@ def _log_sum(*terms: Array) -> Array:
 
 
 def _classes(position: Array, labels: Array, first_label: Array | int, blank: Array) -> Array:
-    """Return the class at each position. `labels` begin with number `first_label`."""
+    """Return the class at each position. `labels[0]` is label number `first_label`."""
     is_label = position % 2 == 1
     number = np.maximum(position // 2 - first_label, 0)
     return np.where(is_label, np.take(labels, number, mode="clip"), blank)
@@ -118,9 +118,10 @@ def _classes(position: Array, labels: Array, first_label: Array | int, blank: Ar
 class CTCAlpha(Vertex):
     """Compute alpha at some positions for a time step, from alpha at the step before.
 
-    `before` begins two positions earlier. `labels` begins with the label before those of the
-    positions; `first` is the number of the first position. In the field annotations, HALF stands
-    for the dtype of the logarithms of probabilities.
+    `before` contains alpha at the step before, from two positions earlier on. `labels` contains the
+    labels at the positions, preceded by one earlier label. `first` is the number of the first
+    position. In the field annotations, HALF stands for the dtype of the logarithms of
+    probabilities.
     """
 
     before: Input[Vector[FLOAT]]
@@ -153,8 +154,8 @@ class CTCAlpha(Vertex):
 class CTCBeta(Vertex):
     """Compute beta at some positions for a time step, from the step after it.
 
-    `after` contains beta times the probability of the class at the step after; it ends two
-    positions later. `labels` ends with the label after those of the positions. `with_class`
+    `after` contains beta times the probability of the class at the step after, up to two positions
+    later. `labels` contains the labels at the positions, followed by one later label. `with_class`
     receives beta times the probability of the class at this step.
     """
 
@@ -346,13 +347,13 @@ def calc_loss_and_gradient_log_probabilities(
     `labels` [batch, max_label_length] contains class numbers. `data_lengths` and `label_lengths`
     [batch] are the numbers of time steps and of labels of each sample. These three tensors are
     UNSIGNED_INT. Labels must be below the number of classes and must not be the blank, and lengths
-    must not exceed those of the plan; as in PopLibs, the device does not check them.
+    must not exceed those of the plan; as in PopLibs, the device checks neither labels nor lengths.
 
     The loss [batch], FLOAT, is minus the logarithm of the probability of the label. It is infinite
     if no path fits, as for a label that is longer than the data; the gradient of its classes is
-    then NaN, as in torch. The gradient has `out_type` and the shape of `log_probs`. It is that of
-    the logits before log-softmax, unless `options` set "includeSoftmaxGradient" to False. Do not
-    apply the gradient of log-softmax again.
+    then NaN, as in torch. The gradient has `out_type` and the shape of `log_probs`. It is the
+    gradient with respect to the logits before log-softmax, unless `options` set
+    "includeSoftmaxGradient" to False. Do not apply the gradient of log-softmax again.
 
     :raises PoplibsError: if a shape, a dtype or `blank_class` does not fit.
     :raises InvalidOptionError: if an option is invalid.
@@ -378,8 +379,8 @@ def calc_loss_and_gradient_logits(
 ) -> tuple[Tensor, Tensor]:
     """Return `(loss, gradient)` of logits [max_time, batch, classes], after a log-softmax.
 
-    The gradient is that of the logits. The other arguments, results and errors are those of
-    `calc_loss_and_gradient_log_probabilities`.
+    The gradient is taken with respect to the logits. The other arguments, results and errors are
+    those of `calc_loss_and_gradient_log_probabilities`.
     """
     _check(plan, out_type, logits, labels, data_lengths, label_lengths, blank_class)
     matrix = logits.reshape((plan.max_time * plan.batch_size, plan.num_classes))
@@ -481,8 +482,8 @@ class _Work:
     ) -> tuple[Tensor, Tensor]:
         """Return `(sequence, state)`; append the loop that computes alpha, or beta if `backward`.
 
-        `sequence` [max_time, batch, positions] contains the values of all steps. `state` is that of
-        the last step of the loop.
+        `sequence` [max_time, batch, positions] contains the values of all steps. `state` is the
+        state after the last step of the loop.
         """
         graph, prog, plan = self.graph, self.prog, self.plan
         name = f"{self.name}/{'beta' if backward else 'alpha'}"
@@ -532,7 +533,7 @@ class _Work:
     ) -> Iterator[tuple[int, Edges]]:
         """Yield a pair (tile, edges) for each vertex of a step.
 
-        `states` are the state before the step, the one after it and, if `backward`, beta.
+        `states` are the state before the step, the state after the step and, if `backward`, beta.
         """
         state, new_state, stored = states
         plan = self.plan

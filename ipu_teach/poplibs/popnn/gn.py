@@ -50,8 +50,8 @@ def group_norm_param_gradients() -> None:
     """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
     `whitened` is the second result of `group_normalise`, and `dy` is the gradient of its first
-    result. If `whitened` and `dy` are HALF, `partials_type` is the dtype of their products. With
-    HALF, the products take fewer cycles than with FLOAT, but may overflow.
+    result. If `whitened` and `dy` are HALF, `partials_type` is the dtype of their products: FLOAT
+    or HALF. With HALF, the products take fewer cycles than with FLOAT, but may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """
@@ -66,7 +66,7 @@ def group_norm_gradients() -> None:
     second result of `group_norm_statistics`, with one element per group. `gamma` has one element
     per channel. Pass the same `grouping` as to `group_norm_statistics`. If x is HALF,
     `partials_type` is the dtype of intermediate values: FLOAT, or HALF, which takes fewer cycles
-    and may overflow.
+    but may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """

@@ -16,8 +16,8 @@ activation a:
     h = u h + (1 - u) c
 
 With `reset_after`, as in torch, the reset gate r multiplies the product: c = a(x Wc + bc + r (h Uc
-+ dc)). The biases of x and of h are then separate. Cycles are those of the products and of the
-elementwise operations, which are PopLibs' (popnn/Gru.cpp).
++ dc)). The biases of x and of h are then separate. The modelled cycles are those of the products
+and of the elementwise operations. These are the operations of PopLibs (popnn/Gru.cpp).
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class BasicGruCellUnit(Enum):
 
 RESET, UPDATE, CANDIDATE = BasicGruCellUnit
 GATES = (RESET, UPDATE)
-# The indices of the members of a cell [members, batch, units], counted from the end of its optional
-# members.
+# The indices of the members of a cell [members, batch, units], counted from the first member after
+# the optional ones.
 _RESET, _UPDATE, _CANDIDATE, _STATE = range(4)
 # The index of the gradient of the product h Uc. It follows the gradients of the three units.
 _RECURRENT = 3
@@ -113,7 +113,7 @@ class GruParams(LayerParams):
     * `dtype` is FLOAT or HALF, and `layer_sizes` is [input size, output size].
     * `activation` (of the candidate) and `recurrent_activation` (of the gates) are a
       `NonLinearityType` or its name: TANH, SIGMOID, HARD_SIGMOID or RELU.
-    * If `output_full_sequence` is False, the output is that of the last time step only.
+    * If `output_full_sequence` is False, only the output of the last time step is returned.
     * If `calc_input_gradients` is False, the backward pass computes no gradient of the input.
     * `cell_order` is the order of the units in weights and biases, a list of the members of
       `BasicGruCellUnit`.
@@ -152,7 +152,7 @@ class GruWeights(NamedTuple):
     `input_weights` is [3, input size, output size], `output_weights` [3, output size, output size]
     and `biases` [3, output size]. The first dimension contains the units in the order of
     `GruParams.cell_order`. With `reset_after`, `biases` is [3, 2, output size]: first the biases of
-    the input's products, then those of the state's products.
+    the input's products, then the biases of the state's products.
     """
 
     input_weights: Tensor
@@ -175,10 +175,10 @@ class GruOutputs(NamedTuple):
 class GruGradients(NamedTuple):
     """The results of `gru_bwd`.
 
-    `state` is the gradient of the initial state, and `input` [time_steps, batch, input size] that
-    of the input, or None if `GruParams.calc_input_gradients` is False. `intermediates` [time_steps,
-    members, batch, output size] contains the gradients of the units before their activations, for
-    `gru_wu`.
+    `state` is the gradient of the initial state. `input` [time_steps, batch, input size] is the
+    gradient of the input, or None if `GruParams.calc_input_gradients` is False. `intermediates`
+    [time_steps, members, batch, output size] contains the gradients of the units before their
+    activations, for `gru_wu`.
     """
 
     state: Tensor
@@ -328,8 +328,9 @@ def gru_fwd(
     """
     layer = layer_of(OPTIONS, graph, params, options, cache, debug_context)
     _check(layer, state_init, weights, x)
-    # With reset_after, a cell begins with the products of the state: first those of the gates, and
-    # then that of the candidate. Only the current step needs those of the gates.
+    # With reset_after, a cell begins with the products of the state: first the products for the
+    # gates, and then the product for the candidate. Only the current step needs the products for
+    # the gates.
     whole_cell = layer.variable(
         (_STATE + 1 + NUM_UNITS * params.reset_after,), params.output_size, "cell"
     )
@@ -377,7 +378,7 @@ def gru_bwd(
     options: Options | None = None,
     cache: PlanningCache | None = None,
 ) -> GruGradients:
-    """Return the gradients of the initial state and of the input, from that of the output.
+    """Return the gradients of the initial state and of the input, from the output's gradient.
 
     `fwd_output_init` is the `state_init` of `gru_fwd`. `weights`, x and `options` are those of
     `gru_fwd`; `fwd_intermediates` and `output` are members of its result. `output_grad`, in the
@@ -441,7 +442,7 @@ def gru_bwd_with_wu(
 ) -> GruTrainingGradients:
     """Return the gradients of `gru_bwd` and of `gru_wu`, with the arguments of `gru_bwd`.
 
-    The gradients of the weights are computed in a loop of their own, after that of `gru_bwd`.
+    The gradients of the weights are computed in a separate loop, after the loop of `gru_bwd`.
 
     :raises PoplibsError: if a shape or dtype does not fit, or if no plan of a product fits.
     :raises InvalidOptionError: if an option is invalid.
@@ -479,7 +480,7 @@ def _check_backward(
 ) -> tuple[Tensor, Tensor]:
     """Return the checked intermediates of the forward pass, and the states before the steps.
 
-    :raises PoplibsError: if they or `output` do not fit.
+    :raises PoplibsError: if the intermediates or `output` do not fit.
     """
     params = layer.params
     stored = check_stored(layer, intermediates, params.num_stored, "gru_fwd")
@@ -489,7 +490,7 @@ def _check_backward(
 
 
 def _kernel(params: GruParams, weights: GruWeights, units: Sequence[BasicGruCellUnit]) -> Tensor:
-    """Return the weights [input size + output size, …] of some units, for [x, state]."""
+    """Return the weights of `units` for the input and the state: [input size + output size, …]."""
     places = [params.places[unit.value] for unit in units]
     parts = (weights.input_weights, weights.output_weights)
     return concat([flat_units(in_order(part, places)) for part in parts])
@@ -587,7 +588,7 @@ def _backward(
 def _gate_gradients(
     layer: GruLayer, members: Tensor, state: Tensor, total: Tensor, units: Tensor, body: Program
 ) -> None:
-    """Write the gradients of the update gate and of the candidate of a step to `units`.
+    """Write a step's gradients of the update gate and of the candidate to `units`.
 
     `members` contains reset gate, update gate and candidate. `state` is the state before the step,
     and `total` the gradient of the state after it.
@@ -707,7 +708,7 @@ def _weight_gradients(
     loop = LayerLoop(layer, prog, "weight update", backward=True)
     gradient = loop.at(unit_grads, "slice intermediates")
     x_now, state = loop.at(x_copy, "slice input"), loop.at(before, "slice state")
-    # (a kernel, its operand, the gradients of units)
+    # Each item is (a kernel, the operand that it multiplies, the gradients of units).
     parts: list[tuple[Tensor, Tensor, Tensor]]
     if params.reset_after:
         kernels = [

@@ -46,8 +46,8 @@ def instance_norm_param_gradients() -> None:
     """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
     `whitened` is the second result of `instance_normalise`, and `dy` is the gradient of its first
-    result. If they are HALF, `partials_type` is the dtype of their products: FLOAT, or HALF, which
-    takes fewer cycles and may overflow.
+    result. If `whitened` and `dy` are HALF, `partials_type` is the dtype of their products: FLOAT,
+    or HALF, which takes fewer cycles but may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """
@@ -58,11 +58,11 @@ def instance_norm_gradients() -> None:
     """Return the gradient of the input x of the norm, in the shape of x [batch, channels, …].
 
     The gradient takes into account that mean and variance depend on x. It belongs to statistics
-    that were computed with `unbiased_var_estimate=False`. `whitened` is the second
-    result of `instance_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is
-    the second result of `instance_norm_statistics`, with one element per channel of each sample.
-    `gamma` has one element per channel. If x is HALF, `partials_type` is the dtype of intermediate
-    values: FLOAT, or HALF, which takes fewer cycles and may overflow.
+    that were computed with `unbiased_var_estimate=False`. `whitened` is the second result of
+    `instance_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the second
+    result of `instance_norm_statistics`, with one element per channel of each sample. `gamma` has
+    one element per channel. If x is HALF, `partials_type` is the dtype of intermediate values:
+    FLOAT, or HALF, which takes fewer cycles but may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """

@@ -1,7 +1,7 @@
 """The non-linearities and their gradients, as functions of FLOAT arrays.
 
-A gradient function takes the input or output of the non-linearity and the gradient of the output,
-and returns the gradient of the input.
+A gradient function has two parameters: the input or output of the non-linearity, and the gradient
+of the output. It returns the gradient of the input.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class NonLinearityType(Enum):
     * RELU is max(x, 0), and SIGMOID 1 / (1 + e^-x).
     * HARD_SIGMOID is x / 5 + 1/2, limited to the range from 0 to 1.
     * TANH is the hyperbolic tangent.
-    * GELU is x times the probability that a standard normal number is below x. It approximates the
-      probability with tanh, and GELU_ERF computes it with the error function.
+    * GELU is x times the probability that a standard normal number is below x, approximated with
+      tanh. GELU_ERF computes this probability with the error function.
     * SWISH is x times the sigmoid of x.
-    * SOFTMAX computes the probabilities of each row. SOFTMAX_STABLE is the same, because both
-      subtract the maximum first. SOFTMAX_SCALED computes the probabilities times `SOFTMAX_SCALING`,
-      so that small probabilities do not become 0 in HALF.
+    * SOFTMAX computes the probabilities of each row. SOFTMAX_STABLE is the same as SOFTMAX, because
+      here SOFTMAX also subtracts the maximum of the row first. SOFTMAX_SCALED computes the
+      probabilities times `SOFTMAX_SCALING`, so that small probabilities do not become 0 in HALF.
     """
 
     RELU = "RELU"
@@ -49,7 +49,7 @@ class NonLinearityType(Enum):
 
     @property
     def by_row(self) -> bool:
-        """Whether the elements of a row depend on each other."""
+        """Whether each element of the result depends on all elements of its row, as in SOFTMAX."""
         return self.name.startswith("SOFTMAX")
 
     @property
@@ -80,9 +80,9 @@ def kind_of(kind: NonLinearityType | str) -> NonLinearityType:
 
 _ROOT = np.float32(np.sqrt(2 / np.pi))
 _CUBIC = np.float32(0.044715)  # The constant is from Hendrycks and Gimpel, arXiv:1606.08415.
-_FLAT = np.float32(1e6)  # If the square of x is at least this, tanh(x) rounds to 1 or -1.
-# The coefficients of Abramowitz and Stegun's formula 7.1.26 for the error function. Its error is at
-# most 1.5e-7.
+_FLAT = np.float32(1e6)  # If x * x is at least this, the tanh of GELU rounds to 1 or -1.
+# The coefficients of Abramowitz and Stegun's formula 7.1.26 for the error function. The error of
+# this formula is at most 1.5e-7.
 _ERF = tuple(
     np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 )
@@ -101,7 +101,7 @@ def _gelu(x: Array) -> Array:
 
 def _gelu_slope(x: Array, gradient: Array) -> Array:
     hyperbolic = _tanh_of_gelu(x)
-    # Without the limit, infinity * 0 would give NaN.
+    # Limit x * x, because for an infinite x, infinity * 0 would give NaN.
     limited_square = np.minimum(x * x, _FLAT)
     steepness = (1 - hyperbolic * hyperbolic) * _ROOT * (1 + 3 * _CUBIC * limited_square)
     result: Array = gradient * (0.5 * (1 + hyperbolic) + 0.5 * x * steepness)

@@ -10,7 +10,7 @@ from ipu_teach.poplibs.popnn import norms as _n
 def layer_norm_statistics() -> None:
     """Return (mean, 1 / sqrt(variance + eps)) of each sample of x [batch, channels, …].
 
-    Both results are tensors [batch] of x's dtype. The other parameters are those of
+    Both results are tensors [batch] of x's dtype. The parameters have the same meaning as in
     `bn.batch_norm_statistics`.
 
     :raises IPUTeachError: (usually a PoplibsError) if an argument is invalid, or if x has no
@@ -46,8 +46,8 @@ def layer_norm_param_gradients() -> None:
     """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
     `whitened` is the second result of `layer_normalise`, and `dy` is the gradient of its first
-    result. If they are HALF, `partials_type` is the dtype of their products: FLOAT, or HALF, which
-    takes fewer cycles and may overflow.
+    result. If both are HALF, `partials_type` is the dtype of their products: FLOAT, or HALF, which
+    takes fewer cycles but may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """
@@ -61,7 +61,7 @@ def layer_norm_gradients() -> None:
     result of `layer_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the
     second result of `layer_norm_statistics`, with one element per sample. `gamma` has one element
     per channel. If x is HALF, `partials_type` is the dtype of intermediate values: FLOAT, or HALF,
-    which takes fewer cycles and may overflow.
+    which takes fewer cycles but may overflow.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """

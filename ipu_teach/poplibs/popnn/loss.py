@@ -41,9 +41,9 @@ from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array
 
 __all__ = ["MASKED_LABEL_CODE", "LossType", "calc_accuracy", "calc_loss"]
 
-# A number is added to each probability, so that the logarithm of 0 is finite. The keys are the
-# sizes of the probabilities' dtypes in bytes. The numbers are EPS_LOG_N_HALF and EPS_LOG_N_FLOAT of
-# PopLibs (popops/EncodingConstants.hpp).
+# Maps the size in bytes of the probabilities' dtype to the number that is added to each
+# probability, so that the logarithm of a probability of 0 is finite. The numbers are EPS_LOG_N_HALF
+# and EPS_LOG_N_FLOAT in PopLibs (popops/EncodingConstants.hpp).
 ADDED = {2: np.float32(2.0**-24), 4: np.finfo(np.float32).tiny}
 
 
@@ -67,12 +67,13 @@ def cross_entropy(
 ) -> tuple[Array, Array]:
     """Return `(loss, deltas)`: the cross-entropy of some rows, and its gradient, in FLOAT.
 
-    `outputs` [rows, classes] are probabilities times `outputs_scale`, and their first column is the
-    class `first`. `expected` [rows] contains the index of the expected class. The loss [rows] is
-    minus the logarithm of the expected class's probability; a small number from `ADDED` is added
-    first, so that the logarithm is finite. The deltas [rows, classes] are `scale` times the
-    gradient with respect to the input of softmax: the probability, or the probability minus 1 for
-    the expected class. Loss and deltas are 0 for rows whose expected class is `MASKED_LABEL_CODE`.
+    `outputs` [rows, classes] are probabilities times `outputs_scale`, and their first column is
+    class number `first`. `expected` [rows] contains the number of each row's expected class. The
+    loss [rows] is minus the logarithm of the expected class's probability; a small number from
+    `ADDED` is added first, so that the logarithm is finite. The deltas [rows, classes] are `scale`
+    times the gradient with respect to the input of softmax: the probability minus 1 for the
+    expected class, and the probability for all other classes. Loss and deltas are 0 for rows whose
+    expected class is `MASKED_LABEL_CODE`.
     """
     added_number = ADDED[outputs.dtype.itemsize]
     outputs = outputs.astype(np.float32)
@@ -89,8 +90,8 @@ def cross_entropy(
 class _CrossEntropy(Vertex):
     """The base class of vertices that compute `cross_entropy` for some rows.
 
-    In the field annotations, HALF stands for the dtype of the probabilities and the deltas; `typed`
-    replaces it.
+    In the field annotations, HALF is a placeholder for the dtype of the probabilities and the
+    deltas; the function `typed` replaces it by the actual dtype.
     """
 
     probabilities: Input[Vector[Vector[HALF]]]
@@ -168,11 +169,11 @@ class CrossEntropyScaledPart(CrossEntropyScaled):
 
 
 def _of_part(losses: Array, expected: Array, size: int, first: Array, classes: Array) -> Array:
-    """Return the losses that a part of the columns reports: 0 for rows that another part reports.
+    """Return the losses that one part of the columns reports: 0 for rows that another part reports.
 
-    The part has `size` classes and begins with the class `first`; there are `classes` classes in
-    all. The part that contains the expected class reports the loss. If the expected class is
-    `classes` or more, the part that begins with class 0 reports it.
+    The part has `size` classes and begins with class number `first`, of `classes` classes in total.
+    The part that contains the expected class reports the loss. If the expected class is `classes`
+    or more, the part that begins with class 0 reports it.
     """
     reporting_class = np.where(expected < classes, expected, 0)
     return np.where((reporting_class >= first) & (reporting_class - first < size), losses, 0)
@@ -214,7 +215,7 @@ class SumSquared(Vertex):
 
 
 class CountCorrect(Vertex):
-    """Set `count` to the number of rows whose maximum is at the expected class."""
+    """Set `count` to the number of rows whose largest element is that of the expected class."""
 
     x: Input[Vector[Vector[FLOAT]]]
     expected: Input[Vector[UNSIGNED_INT]]
@@ -267,22 +268,23 @@ def calc_loss(
     * For CROSS_ENTROPY_LOSS, `model_outputs` is the output of softmax, and `expected` [batch]
       (UNSIGNED_INT) contains class numbers. The gradient is that of softmax's input. As in PopLibs,
       the loss is minus the logarithm of the output plus 1.2e-38 (plus 6e-8 for HALF), which is at
-      most 87.3 (16.6 for HALF) without `model_output_scaling`. In rows of the class
-      `MASKED_LABEL_CODE`, loss and gradient are 0. If another class number is too large, the loss
-      is that of an output of 0.
+      most 87.3 (16.6 for HALF) without `model_output_scaling`. In rows whose class number is
+      `MASKED_LABEL_CODE`, loss and gradient are 0. Any other class number that is too large gives
+      the loss of an output of 0.
     * For SUM_SQUARED_LOSS, `expected` has the shape and dtype of `model_outputs`. The loss is half
       the sum of the squared errors.
 
-    `deltas_scale` multiplies the gradient, but not the loss; such loss scaling keeps small
-    gradients of HALF from becoming 0. `model_output_scaling` is the factor by which the outputs are
-    larger than probabilities, as after SOFTMAX_SCALED; loss and gradient are still those of the
+    `deltas_scale` multiplies the gradient, but not the loss; such loss scaling keeps small HALF
+    gradients from becoming 0. `model_output_scaling` is the factor by which the outputs are larger
+    than probabilities, as after SOFTMAX_SCALED; loss and gradient are still those of the
     probabilities. Both are numbers or, for CROSS_ENTROPY_LOSS, FLOAT tensors of one element.
 
-    `num_correct` is an INT tensor of one element. The number of correct rows is added to it,
-    counted as in `calc_accuracy`.
+    `num_correct` is an INT tensor of one element, to which the number of correct rows is added.
+    They are counted as in `calc_accuracy`.
 
-    Rows, or parts of long rows, are divided over the workers of all tiles. The cycles are those of
-    PopLibs' loss transforms (popnnCycleEstimators.cpp), and of a reduction if rows are divided.
+    Rows, or parts of long rows, are distributed over the workers of all tiles. The cycles are those
+    of PopLibs' loss transforms (popnnCycleEstimators.cpp). If rows are divided into parts, the
+    cycles of a reduction are added.
 
     :raises PoplibsError: if a shape, dtype, factor or `loss_type` does not fit.
     :raises TensorCreationError: if a number is out of range of its dtype.
@@ -390,7 +392,7 @@ def _factors(
 
 
 def _parts(graph: Graph, outputs: Tensor, is_squared: bool) -> int:
-    """Return the number of parts per row for which the model counts the fewest cycles.
+    """Return the number of parts per row that takes the fewest modelled cycles.
 
     `outputs` is [rows, classes], and `is_squared` is whether the loss is SUM_SQUARED_LOSS.
     """
@@ -416,7 +418,7 @@ def _by_parts(
     name: str,
     state: dict[str, Any],
 ) -> None:
-    """Append a compute set with a vertex for each part of each row, and one that adds the losses.
+    """Append a compute set with a vertex for each part of each row, and another that adds losses.
 
     Each row is divided into `num_parts` parts. `operands` maps names of fields to tensors. `state`
     contains the fields that have the same value in all vertices.
@@ -466,10 +468,10 @@ def calc_accuracy(
 ) -> None:
     """Add the number of correct rows of `outputs` [batch, classes] to `num_correct`, an INT tensor.
 
-    A row is correct if its maximum is at the expected class; of several equal maxima, the first
-    counts. `outputs` is FLOAT or HALF, `expected` [batch] is UNSIGNED_INT, and `num_correct` has
-    one element. The cycles are those of PopLibs' ReduceMaxClassGather and CalcAccuracy
-    (popnnCycleEstimators.cpp).
+    A row is correct if its largest element is that of the expected class; among several equal
+    largest elements, the first counts. `outputs` is FLOAT or HALF, `expected` [batch] is
+    UNSIGNED_INT, and `num_correct` has one element. The cycles are those of PopLibs'
+    ReduceMaxClassGather and CalcAccuracy (popnnCycleEstimators.cpp).
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """

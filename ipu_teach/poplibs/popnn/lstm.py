@@ -16,9 +16,10 @@ activation a:
     g = a(x Wg + h Ug + bg)    c = f c + i g              h = o a(c)
 
 The forget gate f, the input gate i, the candidate g and the output gate o are the units of the
-cell. One product computes all of them. Cycles are those of the products and of the elementwise
-operations, which are PopLibs' (popnn/Lstm.cpp), with a few differences: PopLibs executes
-activations of different kinds in one compute set, and here each kind has its own.
+cell. One product computes all four units. The cycles are those of the products and of the
+elementwise operations. The operations are those of PopLibs (popnn/Lstm.cpp), with a few
+differences. For example, PopLibs executes activations of different kinds in one compute set,
+whereas here each kind has its own compute set.
 """
 
 from __future__ import annotations
@@ -100,9 +101,9 @@ class BasicLstmCellUnit(Enum):
 
 FORGET, INPUT, CANDIDATE, OUTPUT = BasicLstmCellUnit
 # The indices of the members of a cell [members, batch, units]. In this order, the operands of most
-# vertices are contiguous on a tile. The intermediates contain the members of each step before
-# `_STATE`. They also contain `_STATE`, the output of the step, if the layer's output is only that
-# of the last step.
+# vertices are contiguous on a tile. The intermediates contain, for each step, the members whose
+# index is below `_STATE`. If the layer returns only the output of the last step, the intermediates
+# also contain member `_STATE`, the output of each step.
 _CELL, _CANDIDATE, _FORGET, _INPUT, _OUTPUT, _ACTIVATED, _STATE = range(7)
 # The order of the units in a cell, and in the gradients of the backward pass.
 _CELL_UNITS = (CANDIDATE, FORGET, INPUT, OUTPUT)
@@ -125,8 +126,8 @@ class LstmParams(LayerParams):
     * If `output_full_sequence` is False, the output is that of the last time step only.
     * If `calc_input_gradients` is False, the backward pass computes no gradient of the input.
     * `cell_order` is the order of the units in weights and biases, a list of the members of
-      `BasicLstmCellUnit`. For weights of torch, use input gate, forget gate, candidate, output
-      gate.
+      `BasicLstmCellUnit`. The order of torch's weights is input gate, forget gate, candidate,
+      output gate.
 
     :raises PoplibsError: if an argument is invalid.
     """
@@ -174,8 +175,8 @@ class LstmOutputs(NamedTuple):
 
     `output` is [time_steps, batch, output size], or [batch, output size] if only the last step is
     returned. `cell_state` [batch, output size] is the cell state after the last step.
-    `intermediates` [time_steps, members, batch, output size] is for the backward pass; it is None
-    in inference.
+    `intermediates` [time_steps, members, batch, output size] contains the saved activations for the
+    backward pass; in inference, it is None.
     """
 
     output: Tensor
@@ -186,10 +187,10 @@ class LstmOutputs(NamedTuple):
 class LstmGradients(NamedTuple):
     """The results of `lstm_bwd`.
 
-    `state` contains the gradients of the initial state, and `input` [time_steps, batch, input size]
-    that of the input, or None if `LstmParams.calc_input_gradients` is False. `intermediates`
-    [time_steps, 4, batch, output size] contains the gradients of the units before their
-    activations, for `lstm_wu`.
+    `state` contains the gradients of the initial state. `input` [time_steps, batch, input size] is
+    the gradient of the input, or None if `LstmParams.calc_input_gradients` is False.
+    `intermediates` [time_steps, 4, batch, output size] contains the gradients of the units before
+    their activations, for `lstm_wu`.
     """
 
     state: LstmState
@@ -293,9 +294,9 @@ def create_weights_kernel(
     options: Options | None = None,
     cache: PlanningCache | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return `(input_weights, output_weights)`, unwritten, mapped as the products need them.
+    """Return the unwritten variables `(input_weights, output_weights)`, mapped for the products.
 
-    Their shapes are those of `LstmWeights`, and the options those of `lstm_fwd`.
+    The variables have the shapes that `LstmWeights` describes. The options are those of `lstm_fwd`.
 
     :raises PoplibsError: if no plan of the product fits on a tile.
     :raises InvalidOptionError: if an option is invalid.
@@ -428,12 +429,13 @@ def lstm_bwd(
     options: Options | None = None,
     cache: PlanningCache | None = None,
 ) -> LstmGradients:
-    """Return the gradients of the initial state and of the input, from those of the output.
+    """Return the gradients of the initial state and of the input, from the gradient of the output.
 
-    `fwd_state_init`, `weights` and x are those of `lstm_fwd`, and so are `options`.
-    `fwd_intermediates` and `output` are members of its result. `output_grad`, in the shape of
-    `output`, is the gradient of the output. `last_cell_state_grad` [batch, output size] is the
-    gradient of the last cell state; None means 0.
+    `fwd_state_init` is the argument `state_init` of `lstm_fwd`; `weights`, x and `options` are the
+    arguments of the same names. `fwd_intermediates` and `output` are members of the result of
+    `lstm_fwd`. `output_grad`, in the shape of `output`, is the gradient of the output.
+    `last_cell_state_grad` [batch, output size] is the gradient of the last cell state; None means
+    0.
 
     :raises PoplibsError: if a shape or dtype does not fit, or if no plan of a product fits.
     :raises InvalidOptionError: if an option is invalid.
@@ -462,8 +464,8 @@ def lstm_wu(
     """Return the gradients of the weights and biases of an LSTM layer.
 
     `bwd_intermediates` is a member of the result of `lstm_bwd`. The other arguments are those of
-    `lstm_bwd`. Each time step adds a product to the gradients. They are summed in the dtype of the
-    option "weightAccumulatorsType", and mapped like `weights`.
+    `lstm_bwd`. Each time step adds a product to the gradients. The gradients are accumulated in the
+    dtype that the option "weightAccumulatorsType" sets, and are mapped like `weights`.
 
     :raises PoplibsError: if a shape or dtype does not fit, or if no plan of a product fits.
     :raises InvalidOptionError: if an option is invalid.
@@ -495,7 +497,7 @@ def lstm_bwd_with_wu(
 ) -> LstmTrainingGradients:
     """Return the gradients of `lstm_bwd` and of `lstm_wu`, with the arguments of `lstm_bwd`.
 
-    The gradients of the weights are computed in a loop of their own, after that of `lstm_bwd`.
+    The gradients of the weights are computed in a separate loop, after the loop of `lstm_bwd`.
 
     :raises PoplibsError: if a shape or dtype does not fit, or if no plan of a product fits.
     :raises InvalidOptionError: if an option is invalid.
@@ -532,7 +534,7 @@ def _check_backward(
 ) -> Tensor:
     """Return the checked intermediates of the forward pass.
 
-    :raises PoplibsError: if they or another tensor do not fit.
+    :raises PoplibsError: if the intermediates or another tensor do not fit.
     """
     params = layer.params
     stored = check_stored(layer, intermediates, _members(params), "lstm_fwd")
@@ -545,7 +547,7 @@ def _check_backward(
 
 
 def _outputs_before(params: LstmParams, first: LstmState, saved: Tensor, output: Tensor) -> Tensor:
-    """Return the outputs [time_steps, batch, units] with which the time steps begin."""
+    """Return the output before each time step, as a tensor [time_steps, batch, units]."""
     outputs = output if params.output_full_sequence else saved[:, _STATE]
     return previous(first.output, outputs)
 
@@ -594,9 +596,9 @@ def _units(layer: LstmLayer, cell: Tensor, weights: LstmWeights, x: Tensor, body
 
 
 def _new_state(layer: LstmLayer, cell: Tensor, body: Program) -> Tensor:
-    """Return the cell state after a step; write its activation and the step's output to `cell`.
+    """Return the cell state after a step; write the activated cell state and the output to `cell`.
 
-    The cell state in `cell` remains that before the step, because the backward pass needs it.
+    `cell` still contains the cell state before the step, because the backward pass needs that one.
     """
     graph, name = layer.graph, layer.name
     products = mul(
@@ -624,7 +626,7 @@ def _backward(
     output_grad: Tensor,
     cell_state_grad: Tensor | None,
 ) -> LstmGradients:
-    """Return the gradients of `lstm_bwd`; append its program.
+    """Append the backward pass of `lstm_bwd`, and return the gradients.
 
     `saved` contains the intermediates of the forward pass.
     """
@@ -686,7 +688,8 @@ def _cell_gradients(
 
     `members` contains the intermediates of the step. `output_grad` and `cell_grad` are the
     gradients of the output and of the cell state after the step. The gradients of the units are
-    those before the activations, in the order candidate, forget gate, input gate, output gate.
+    those of their values before the activations, in the order candidate, forget gate, input gate,
+    output gate.
     """
     graph, params = layer.graph, layer.params
     name = f"{layer.name}/gate gradients"
@@ -714,9 +717,9 @@ def _weight_gradients(
     before: Tensor,
     unit_grads: Tensor,
 ) -> LstmWeights:
-    """Return the gradients of weights and biases; append the loop that computes them.
+    """Append the loop that computes the gradients of weights and biases; return these gradients.
 
-    `before` [time_steps, batch, units] contains the outputs with which the steps begin.
+    `before` [time_steps, batch, units] contains the output before each step.
     """
     inputs = layer.params.input_size
     kernel = concat([flat_units(weights.input_weights), flat_units(weights.output_weights)])

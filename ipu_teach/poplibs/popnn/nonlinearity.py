@@ -2,9 +2,10 @@
 
 Each tile has one vertex, which processes the tile's elements. Values are computed in FLOAT and
 rounded once. Cycles are PopLibs' estimates of NonLinearity1D and NonLinearityGrad1D
-(popnn/popnnCycleEstimators.cpp). PopLibs has no estimate for HARD_SIGMOID, which costs as much as
-the elementwise operations of which it consists. It has no estimate for the gradient of GELU_ERF
-either, which costs as much as GELU_ERF and the gradient of GELU together.
+(popnn/popnnCycleEstimators.cpp). PopLibs has no estimate for HARD_SIGMOID; the model counts the
+cycles of the elementwise operations of which HARD_SIGMOID consists. PopLibs has no estimate for the
+gradient of GELU_ERF either; the model counts the cycles of GELU_ERF plus those of the gradient of
+GELU.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ class NonLinearity1D(NonLinearity1DInPlace):
 class NonLinearityGrad1D(SupervisorVertex):
     """Set `out` to `gradient` times the derivative of the non-linearity `kind`.
 
-    `act` is the output of the non-linearity; for kinds with `NonLinearityType.slope_from_input`, it
-    is the input.
+    `act` is the output of the non-linearity or, for kinds with `NonLinearityType.slope_from_input`,
+    its input.
     """
 
     act: Input[Vector[FLOAT]]
@@ -173,7 +174,8 @@ def activation_gradient(
 ) -> None:
     """Write the gradient of the input of the elementwise non-linearity `kind` to `out`.
 
-    `act` is its output, and `gradient` the gradient of its output.
+    `act` is the output of the non-linearity or, for kinds with `NonLinearityType.slope_from_input`,
+    its input. `gradient` is the gradient of the output.
     """
     operands = {"act": act, "gradient": gradient, "out": out}
     codelet = _codelet(NonLinearityGrad1D, kind, act.dtype)
@@ -212,13 +214,13 @@ def non_linearity_input_gradient(
 ) -> Tensor:
     """Return the gradient of the input of a non-linearity, from the gradient of its output.
 
-    `kind` is the non-linearity, and `out_gradient` is the gradient of its output. `act` is its
-    output; for GELU, GELU_ERF and SWISH, `act` is its input. Both tensors have the same shape and
-    dtype, FLOAT or HALF. The gradient of RELU at 0 is 0.
+    `kind` is the non-linearity, and `out_gradient` is the gradient of its output. `act` is the
+    output of the non-linearity or, for GELU, GELU_ERF and SWISH, its input. Both tensors have the
+    same shape and dtype, FLOAT or HALF. The gradient of RELU at 0 is 0.
 
     As in PopLibs, the result has the tile mapping of `act`. One reason is that `out_gradient` may
     be a repeating view on few tiles; the other is that norms need gradients on the tiles of the
-    activations. For SOFTMAX and SOFTMAX_STABLE, the result is that of `softmax_input_gradient`.
+    activations. For SOFTMAX and SOFTMAX_STABLE, `softmax_input_gradient` computes the result.
 
     :raises PoplibsError: if `kind` is unknown or SOFTMAX_SCALED, or if the tensors do not fit.
     """

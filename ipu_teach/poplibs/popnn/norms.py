@@ -16,8 +16,8 @@ statistics have x's dtype. The elementwise operations that compute one tensor ar
   from them are therefore FLOAT until the final rounding. With `partials_type=HALF`, they are HALF,
   as in PopLibs.
 
-The functions `_statistics` to `_param_update` are the bodies of the functions of each norm. Their
-parameter `kind` is the norm, such as BATCH.
+The functions `_statistics` to `_param_update` implement the public functions of every norm. Their
+parameter `kind` selects the norm, such as BATCH.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ BATCH = "batch"
 GROUP = "group"
 LAYER = "layer"
 INSTANCE = "instance"
-# A function of tensors and a name. It adds each tensor over replicas and returns the sums.
+# The type of a function that gets tensors and a name, adds each tensor over all replicas, and
+# returns the sums.
 Together = Callable[[list[Tensor], str], list[Tensor]]
-# (function that adds tensors over replicas, number of replicas)
+# A pair: (function that adds tensors over replicas, number of replicas).
 Over = tuple[Together, int]
 
 
@@ -153,8 +154,8 @@ class Norm:
         """Return the value of an elementwise expression, in x's shape and mapped to x's tiles.
 
         `expression` is a function that gets a placeholder for each tensor in `tensors`, which have
-        x's shape. Each operation is computed in the dtype `works_in`, and the result is converted
-        to the dtype `out`; both are x's dtype by default.
+        x's shape. `works_in` is the dtype in which each operation is computed, and `out` the dtype
+        to which the result is converted; both are x's dtype by default.
         """
         memory_order = in_memory_order(self.x)
         operands = [tensor.dim_shuffle(memory_order) for tensor in tensors]
@@ -178,7 +179,7 @@ def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
     """Return the groups into which a norm divides the elements of x, as a `Norm`.
 
     `kind` is "batch", "group", "layer" or "instance". For "group", `count` is the number of groups
-    in each sample; other norms do not use it. `grouping` is "strided" or "correct", as in
+    in each sample; for other norms, it is ignored. `grouping` is "strided" or "correct", as in
     `group_norm_statistics`.
 
     :raises PoplibsError: if x, `count` or `grouping` is invalid.
@@ -205,9 +206,10 @@ def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
 def cut_by(kind: str, graph: Graph, x: Tensor, grouping: str, **statistics: Tensor) -> Norm:
     """Return the groups into which a norm divides the elements of x, as a `Norm`.
 
-    `kind` is "batch", "group", "layer" or "instance". Each of `statistics` is a tensor with one
-    element per group, and its keyword is its name in errors. The number of groups follows from the
-    first of these tensors. `grouping` is "strided" or "correct", as in `group_norm_statistics`.
+    `kind` is "batch", "group", "layer" or "instance". Each keyword argument in `statistics` is a
+    tensor with one element per group, and its keyword names the tensor in error messages. The first
+    of these tensors determines the number of groups. `grouping` is "strided" or "correct", as in
+    `group_norm_statistics`.
 
     :raises PoplibsError: if x, a statistic or `grouping` is invalid.
     """
@@ -247,7 +249,7 @@ def sums(
     partials: type[DType] = FLOAT,
     dtype: type[DType] = FLOAT,
 ) -> list[Tensor]:
-    """Return a tensor [rows] for each of several matrices: its reduced rows, times `scale`.
+    """Reduce the rows of several matrices; return, for each, a tensor [rows] multiplied by `scale`.
 
     `jobs_of` contains pairs (matrix, operation), such as (matrix, "ADD"). If `over_replicas` is not
     None, it is a function that adds the results over replicas, in FLOAT. `partials` is the dtype in
@@ -326,7 +328,7 @@ def _check_statistics(x: Tensor, eps: float, num_elements: int, is_unbiased: boo
 
 
 def _partials(partials_type: type[DType], x: Tensor) -> type[DType]:
-    """Return the dtype of partial results for x: `partials_type` if x is HALF, and otherwise FLOAT.
+    """Return the dtype of partial results for x: `partials_type` if x is HALF, or else FLOAT.
 
     :raises PoplibsError: if `partials_type` is neither FLOAT nor HALF.
     """

@@ -1,10 +1,11 @@
 """The distribution of a pooling over the tiles, by PopLibs' plan (popnn/PoolPlan.cpp).
 
-The output is divided into blocks, one per tile. A block has some groups of channels, some samples,
-and an interval of each dimension of the field. The channels of a group are contiguous in memory.
-The planner compares all partitions by the sum of three estimates: the cycles of the vertices, of
-the exchange, and of rearranging data. It prefers groups of 16 HALF or 8 FLOAT channels, which suit
-the next layer, if they cost less than a third more.
+The output is divided into blocks, one per tile. A block contains some of the channel groups, some
+of the samples, and an interval of each field dimension. The channels of a group are contiguous in
+memory. The planner compares all partitions by the sum of three estimates: the cycles of the
+vertices, of the exchange, and of rearranging data. It prefers groups of 16 HALF or 8 FLOAT
+channels, because they suit the next layer, unless they cost at least a third more than the best
+plan.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ipu_teach.target import Target
 from ipu_teach.types import HALF, Array, DType
 
 _MOST = 8  # The maximum number of vectors in a group of channels.
-_MORE = 4 / 3  # A plan with the preferred group size may cost this multiple of the best plan.
+_MORE = 4 / 3  # The cost limit for the preferred group size, relative to the best plan.
 Ranges = tuple[tuple[int, int], ...]
 
 
@@ -69,8 +70,9 @@ class PoolPlan:
         """Return the modelled tile cycles of the vertex for the block with the intervals `ranges`.
 
         `kind` is "MAX", "AVG" or "GRAD". `work` contains an array bool[kernel, length] for each
-        dimension of the field. Its entry [k, i] is true if element k of a window contributes to
-        position i of the result. An element that is padding contributes to no position.
+        dimension of the field. Entry [k, i] of this array is true if element k of a window
+        contributes to position i of the result. An element that is padding contributes to no
+        position.
         """
         (group_begin, group_end), *other_ranges = ranges
         worker_shares = shares(work, ranges, target.num_worker_contexts)
@@ -134,9 +136,10 @@ def _best(
     dtype: type[DType],
     target: Target,
 ) -> tuple[int, PoolPlan]:
-    """Return `(cycles, plan)`: the best plan with groups of `group_size` channels.
+    """Return `(cycles, plan)` for the best plan with groups of `group_size` channels.
 
-    `cycles` are its estimated cycles. The other parameters are those of `planned`.
+    `cycles` is the estimated number of cycles of this plan. The other parameters are those of
+    `planned`.
     """
     sizes = (shape[1] // group_size, shape[0], *shape[2:])
     partitions = _partitions(sizes, target.num_tiles)
@@ -157,7 +160,7 @@ def _partitions(sizes: tuple[int, ...], num_tiles: int) -> Array:
     """Return int64[partitions, dimensions]: the numbers of parts of each dimension.
 
     A partition has at most `num_tiles` blocks. `sizes` are the lengths of the dimensions. A number
-    of parts is left out if a smaller number gives parts of the same largest size.
+    of parts is left out if, with fewer parts, the largest part has the same size.
     """
     partitions = np.ones((1, 0), np.int64)
     for size in sizes:
@@ -177,9 +180,9 @@ def _vertex_cycles(
 ) -> Array:
     """Return int64[partitions]: the modelled tile cycles of the largest block of each partition.
 
-    `block_sizes` int64[partitions, dimensions] contains the numbers of channel groups, of samples
-    and of field positions in each dimension of that block. `vectors` is the number of vectors in a
-    channel group, and `window_size` the number of elements in a window.
+    `block_sizes` int64[partitions, dimensions] contains the number of channel groups, the number of
+    samples, and the length of each field dimension of that block. `vectors` is the number of
+    vectors in a channel group, and `window_size` the number of elements in a window.
     """
     rows_per_block = block_sizes[:, 1:-1].prod(1)
     row_length = block_sizes[:, -1]
@@ -238,10 +241,10 @@ def channels_side_by_side(x: Tensor) -> int:
 
 
 def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, Array, Array]:
-    """Return `(rows, pieces, elements)`, each int64[workers]: the work of each worker on a block.
+    """Return `(rows, pieces, elements)`, each int64[workers]: the counts of each worker's elements.
 
-    The counts are those of one channel of the block. The workers divide the field positions of all
-    samples evenly in row-major order, so a worker may get parts of rows.
+    The counts are for one channel of the block with the intervals `ranges`. The workers divide the
+    field positions of all samples evenly in row-major order, so a worker may get parts of rows.
 
     - `rows` is the number of rows in which the worker has positions.
     - `pieces` is the sum, over these rows, of the number of window positions that contribute to the
@@ -253,8 +256,9 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
     *outer_work, row_work = (
         dim_work[:, begin:end] for dim_work, (begin, end) in zip(work, ranges[2:], strict=True)
     )
-    # For each row, the number of window positions that contribute to it in all dimensions of the
-    # field except the last. The last dimension is counted below, because workers divide it.
+    # For each row, the number of window positions that contribute to the row, counted in all field
+    # dimensions except the last. The last dimension is counted below, because a worker may get only
+    # a part of it.
     places_of_row: Array = np.ones(1, np.int64)
     for dim_work in outer_work:
         places_of_row = np.outer(places_of_row, dim_work.sum(0)).reshape(-1)
@@ -271,7 +275,8 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
             num_rows = 1
             if column or share_end - element < row_length:
                 column_end = min(row_length, column + share_end - element)
-            # The worker has this row completely. Its other complete rows are counted, too.
+            # The worker gets this row completely. The complete rows that follow are counted
+            # together with this row.
             else:
                 column_end = row_length
                 num_rows = (share_end - element) // row_length

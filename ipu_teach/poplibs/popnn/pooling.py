@@ -51,10 +51,11 @@ from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_INT, UNSIGNED_SHORT, Arr
 
 __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
-# The offset that stands for a missing element. Its sum with any other offsets is negative.
+# The offset that stands for a missing element. It is so low that its sum with any other offsets is
+# still negative.
 _FAR = -(2**50)
 _TIES = ("all", "first")
-# The limit for the kernel size times the number of windows in one dimension of the field.
+# The maximum of the kernel size times the number of windows, in one dimension of the field.
 MOST_PLACES = 2**26
 
 
@@ -72,7 +73,7 @@ class PoolParams:
     """The parameters of a pooling of a FLOAT or HALF tensor [batch_size, channels, *input_field].
 
     `kind` is a `PoolingType` or its name. `kernel`, `stride`, `padding_lower` and `padding_upper`
-    have a number for each dimension of the field. Negative padding removes elements. MAX ignores
+    contain a number for each dimension of the field. Negative padding removes elements. MAX ignores
     padding. AVG divides the sum of a window by the number of its elements that are not padding, as
     PopLibs does. torch's average also counts padding, unless `count_include_pad=False`.
 
@@ -102,7 +103,8 @@ class PoolParams:
                 raise _wrong(
                     name, getattr(self, name), f"give {name} as a whole number of 1 or more."
                 )
-            # Integers of numpy would overflow when sizes are added and multiplied.
+            # Convert numpy's integers to int, because they would overflow when sizes are added and
+            # multiplied.
             object.__setattr__(self, name, int(getattr(self, name)))
         for name in ("input_field", "kernel", "stride", "padding_lower", "padding_upper"):
             value = getattr(self, name)
@@ -224,8 +226,9 @@ class PoolParams:
 class _Windows(SupervisorVertex):
     """The base class of vertices whose input x contains a window in each column.
 
-    The shape of x is [elements of a window, windows]. In the field annotations, FLOAT stands for
-    the dtype of x, and HALF for the dtype of the output; `typed` replaces both.
+    The shape of x is [elements of a window, windows]. In the field annotations, FLOAT is a
+    placeholder for the dtype of x, and HALF for the dtype of the output; the function `typed`
+    replaces both by the actual dtypes.
     """
 
     x: Input[Vector[Vector[FLOAT]]]
@@ -267,11 +270,12 @@ class SelectiveScaling(SupervisorVertex):
 
 
 class MaxPoolingGrad(SupervisorVertex):
-    """Set each element of `out` to the sum of the gradients of the windows whose maximum it is.
+    """Pass the gradient of each window to the elements of x that equal the window's maximum.
 
-    Element i of `out` belongs to element i of x. Column i of `pooled` contains the maxima of the
-    windows that contain this element, and column i of `gradient` the gradients of these windows. A
-    gradient is added if the window's maximum equals element i of x.
+    Element i of `out` is the sum of the gradients that element i of x receives. Column i of
+    `pooled` contains the maxima of the windows that contain this element, and column i of
+    `gradient` the gradients of these windows. A gradient is added if the window's maximum equals
+    element i of x.
     """
 
     x: Input[Vector[FLOAT]]
@@ -288,9 +292,9 @@ class MaxPoolingShares(_Windows):
     """Divide the gradient of each window over the elements of x that are its maximum.
 
     Column i of x is window i, and element i of `gradient` is its gradient. If several elements of a
-    window equal its maximum, they receive equal shares; with `first`, the first of them gets the
-    whole gradient. PopLibs has no cycle estimate for its MaxPoolingGradientScale; this vertex costs
-    as much as MaxPooling.
+    window equal its maximum, each receives an equal fraction of the window's gradient; with
+    `first`, the first of these elements gets the complete gradient. PopLibs has no cycle estimate
+    for its MaxPoolingGradientScale; this vertex costs as much as MaxPooling.
     """
 
     gradient: Input[Vector[FLOAT]]
@@ -307,12 +311,12 @@ class MaxPoolingShares(_Windows):
 
 
 class _Tables:
-    """The indices of the elements of a flat tensor that each element of a result needs.
+    """A table: for each element of a result, the indices of the input elements that it needs.
 
-    `tables_of_dims` contains an array int[needed elements, size of the dimension] of offsets for
-    each dimension of the result. The index of an element is the sum of one offset from each array.
-    The offset -1 stands for a missing element, such as padding. The attribute `margin` is true if
-    any element is missing.
+    The indices are positions in a flat tensor. `tables_of_dims` contains, for each dimension of the
+    result, an array int[needed elements, size of the dimension] of offsets. The index of an element
+    is the sum of one offset from each array. The offset -1 stands for a missing element, such as
+    padding. The attribute `margin` is true if any element is missing.
     """
 
     def __init__(self, tables_of_dims: list[Array]) -> None:
@@ -323,7 +327,8 @@ class _Tables:
         """Return int[needed elements, block elements]: the indices for a block of the result.
 
         `ranges` contains the interval (begin, end) of the block in each dimension except the last.
-        A block always has all of the last dimension. A negative index stands for a missing element.
+        A block always contains the last dimension completely. A negative index stands for a missing
+        element.
         """
         indices: Array = np.zeros((1, 1), np.int64)
         for table, (begin, end) in zip(self._each, (*ranges, (0, None)), strict=True):
@@ -332,15 +337,16 @@ class _Tables:
         return indices
 
 
-# An operand of a vertex: (flat tensor, indices of the needed elements, value of missing elements).
+# An operand of a vertex, as a tuple (flat tensor, indices of the needed elements, value of missing
+# elements).
 Gathered = tuple[Tensor, _Tables, float]
 
 
 class _Call:
-    """A call of `pool` or `pool_input_gradient`: it adds compute sets that follow one plan.
+    """The state of a call of `pool` or `pool_input_gradient`, which adds compute sets by one plan.
 
-    The plan orders the elements as [groups of channels, samples, *field, channels of a group]. A
-    "flat" tensor has one dimension, and its elements have that order. `kind` is the kind of vertex
+    The plan orders the elements as [channel groups, samples, *field, channels of a group]. A "flat"
+    tensor has one dimension, and contains the elements in this order. `kind` is the kind of vertex
     whose cycles the plan estimates: "MAX", "AVG" or "GRAD". `forward` is true if the result is the
     output of the pooling, and false if it is the gradient of the input.
     """
@@ -390,7 +396,8 @@ class _Call:
     ) -> Tensor:
         """Return a new flat tensor, mapped to the tiles of the plan's blocks.
 
-        With `values` it is a constant, and otherwise a variable.
+        If `values` is given, the tensor is a constant with these values; otherwise, it is a
+        variable.
         """
         dtype = dtype or self.params.dtype
         name = f"{self.name}/{name}"
@@ -434,10 +441,10 @@ class _Call:
     def windows_of(self, per_window: bool = False) -> _Tables:
         """Return a table with the indices of the window values that each element of x needs.
 
-        If `per_window` is false, a window has one value, and an index is that of a window that
-        contains the element. If it is true, every element of a window has a value of its own: the
-        values form a tensor [elements of a window, windows], and an index is that of a value in the
-        flattened tensor.
+        If `per_window` is false, a window has one value, and an index is the number of a window
+        that contains the element. If `per_window` is true, a window has a separate value for each
+        of its elements: the values are a tensor [elements of a window, windows], and an index is
+        the position of a value in this tensor, flattened.
         """
         shape = self.params.output_shape
         params = self.params
@@ -482,11 +489,12 @@ class _Call:
     ) -> None:
         """Append a compute set with a vertex of the class `base` for each block of `out`.
 
-        `same_shape` maps names of fields to tensors from which a vertex gets the elements of its
-        own block. `gathered` maps names of fields to tuples (tensor, table, value of missing
-        elements). A vertex gets the elements whose indices the table contains for the block.
-        `state` contains fields with the same value in all vertices. The cycles are PopLibs'
-        estimate for the pooling vertex `vertex_kind` ("MAX", "AVG" or "GRAD").
+        `same_shape` maps names of fields to tensors of the shape of `out`, from which a vertex gets
+        the elements at the positions of its block. `gathered` maps names of fields to tuples
+        (tensor, table, value of missing elements). From these tensors, a vertex gets the elements
+        whose indices the table contains for the block. `state` contains fields with the same value
+        in all vertices. The cycles are PopLibs' estimate for the pooling vertex `vertex_kind`
+        ("MAX", "AVG" or "GRAD").
         """
         graph = self.graph
         first_input = next(
@@ -504,8 +512,9 @@ class _Call:
         if gathered:
             places_inside = self.work
         edges = {field: flat[..., self.order] for field, flat in {**same_shape, "out": out}.items()}
-        # Equal blocks cost the same number of cycles, so the cycles are computed once. The key
-        # contains a block's sizes and which elements of its windows are inside the field.
+        # Equal blocks cost the same number of cycles, so the cycles are computed once and stored.
+        # The key consists of the block's sizes and of flags that show which elements of its windows
+        # are inside the field.
         estimates: dict[tuple[int | bytes, ...], int] = {}
         for block_number, (tile, ranges) in enumerate(self.blocks):
             block_begin, block_end = self.ends[block_number : block_number + 2].tolist()
@@ -536,7 +545,8 @@ class _Call:
     def _margin(self, flat: Tensor, fill: float) -> Tensor:
         """Return a constant that has one element of the value `fill` on each tile.
 
-        Vertices read this element where an element of `flat` is missing. No tile has to receive it.
+        Vertices read this element where an element of `flat` is missing. Because each tile has its
+        own copy, the element is never sent.
         """
         tiles = self.graph.target.num_tiles
         margin = self.graph.add_constant(flat.dtype, (tiles,), fill, f"{self.name}/margin")
@@ -592,9 +602,10 @@ def pool_input_gradient(
 
     The result has the shape `params.input_shape`. MAX needs the input `x` and the output `pooled`
     of `pool`; for AVG and SUM, both are None. If several elements of a window equal its maximum,
-    each receives the window's gradient, as in PopLibs. With `use_scaled_gradient`, they share it
-    equally. With `ties="first"`, only the first of them receives it, as in torch. Gradients from
-    overlapping windows are added. Sums of HALF are accumulated in FLOAT and rounded to HALF once.
+    each of them receives the whole gradient of the window, as in PopLibs. With
+    `use_scaled_gradient`, each receives an equal fraction of it instead. With `ties="first"`, only
+    the first of these elements receives the gradient, as in torch. Gradients from overlapping
+    windows are added. Sums of HALF are accumulated in FLOAT and rounded to HALF once.
 
     :raises PoplibsError: if a tensor does not fit `params`, or if the other arguments do not fit
         its kind of pooling.
@@ -643,14 +654,14 @@ def _shared_gradients(
 ) -> list[Tensor]:
     """Return the gradients that MAX pooling passes to the elements of each window.
 
-    The list has a tensor for each index within a window. Each tensor has the shape of the output,
-    and contains the gradient of the element with this index in every window. All elements that
-    equal the maximum of a window get equal shares of the window's gradient. If `is_first_only`, the
-    first of them gets all of it.
+    The list contains a tensor for each index within a window. Each tensor has the shape of the
+    output, and contains the gradient of the element with this index in every window. All elements
+    that equal the maximum of a window get equal fractions of the window's gradient; if
+    `is_first_only` is true, the first of these elements gets the complete gradient instead.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="MAX")
-    # If a gradient is the sum of several partial gradients, these stay FLOAT. Only their sum is
-    # rounded to the dtype of dy.
+    # If a gradient is the sum of several partial gradients, the partial gradients are FLOAT, and
+    # only their sum is rounded to the dtype of dy.
     dtype = dy.dtype if is_first_only else FLOAT
     num_places = prod(params.kernel)
     place_gradients = graph.add_variable(dtype, (num_places, dy.num_elements), f"{name}/apart")
@@ -674,8 +685,8 @@ def _averaged_gradient(
     """Return `(gradients, divisor)` for AVG or SUM, where `gradients` has the shape of the output.
 
     Each element of a window receives the window's entry in `gradients`, divided by `divisor`. If
-    windows contain different numbers of field elements, the entries are divided already, and
-    `divisor` is 1.
+    windows contain different numbers of field elements, the entries have already been divided by
+    these numbers, and `divisor` is 1.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="AVG")
     divisor, counts = windows.counts()
@@ -720,10 +731,10 @@ def _check_gradient(
 
 
 def _check(graph: Graph, params: PoolParams, name: str, tensor: Tensor | None, shape: str) -> None:
-    """Check that `tensor` is mapped, and has the dtype and a certain shape of `params`.
+    """Check that `tensor` is mapped, and has the dtype and one of the shapes of `params`.
 
-    `shape` is the name of the property with this shape: "input_shape" or "output_shape". `name` is
-    the name of the tensor in errors.
+    `shape` is the name of the property of `params` that contains the shape: "input_shape" or
+    "output_shape". `name` is the name of the tensor in errors.
 
     :raises PoplibsError: if `tensor` is not a tensor of the graph with this shape and dtype.
     :raises InvalidTileMappingError: if it is not mapped to tiles.

@@ -1,11 +1,12 @@
 """The common parts of LSTM and GRU layers: parameters, tensors of a sequence, and the time loop.
 
-A layer is one loop, whose body is the program of a single time step: a `Repeat` around products and
-elementwise operations. The loop's counter, a number on tile 0, selects the slices of the sequences.
+A layer is one loop, a `Repeat`. The body of the loop is the program of a single time step, which
+consists of matrix products and elementwise operations. The loop's counter, a number on tile 0,
+selects the slices of the sequences.
 
-A time step of a sequence is distributed in grains of 16 units of a sample, as in PopLibs
-(popnn/Rnn.cpp). An element is on the same tile in all time steps and in all tensors of the layer,
-so elementwise operations and slices exchange nothing.
+The elements of a time step are distributed over the tiles in grains, as in PopLibs (popnn/Rnn.cpp).
+A grain consists of 16 neighbouring units of one sample. An element is on the same tile in all time
+steps and in all tensors of the layer, so elementwise operations and slices exchange nothing.
 """
 
 from __future__ import annotations
@@ -51,11 +52,12 @@ from ipu_teach.poplibs.poputil import clone
 from ipu_teach.program import Copy, Repeat, Sequence as Program
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
-GRAIN = 16  # PopLibs keeps 16 units of a sample together.
+GRAIN = 16  # As in PopLibs, 16 units of a sample are on one tile.
 ACTIVATIONS = ("RELU", "SIGMOID", "HARD_SIGMOID", "TANH")
 OPTIONS = (
     Option("availableMemoryProportion", float, 0.6, 0.0, 1.0),
-    # A product has the same plan in inference and in training.
+    # This option has no effect, because the plans of products are the same in inference and in
+    # training.
     Option("inferenceOnly", bool, False, effect=False),
     Option("partialsType", FLOAT, FLOAT),
 )
@@ -127,8 +129,8 @@ class LayerParams:
         for name in ("activation", "recurrent_activation"):
             kind = kind_of(getattr(self, name))
             if kind.name not in ACTIVATIONS:
-                # Only the gradients of ACTIVATIONS can be computed from the outputs that the
-                # forward pass stores.
+                # The forward pass stores only outputs, and ACTIVATIONS are the kinds whose
+                # gradients can be computed from their outputs.
                 raise as_given(kind.name, name, f"use {' or '.join(ACTIVATIONS)}.")
             self._set(name, kind)
         for name in flags:
@@ -140,7 +142,7 @@ class LayerParams:
 
 
 def checked_order(order: object, units: type[Unit]) -> tuple[Unit, ...]:
-    """Return the units of a cell in the order of the argument `cell_order`, a list of members.
+    """Return `order`, the user's argument `cell_order`, as a tuple of members of `units`.
 
     :raises PoplibsError: if the list does not contain every member of `units` once.
     """
@@ -181,9 +183,9 @@ class Layer(Generic[Params]):
     def swaps(self, rows: int, inner: int, columns: int) -> bool:
         """Return whether (b^T a^T)^T is faster than a b, for a [rows, inner], b [inner, columns].
 
-        If there are few rows, the matrix-multiply units then load the few rows as weights, and the
-        many columns stream through them. PopLibs' planner swaps operands, too ("swapOperands" in
-        poplin/ConvPlan.cpp).
+        The swapped product is often faster if there are few rows: the matrix-multiply units then
+        load the few rows as weights, and the many columns stream through these units. PopLibs'
+        planner swaps operands, too ("swapOperands" in poplin/ConvPlan.cpp).
         """
         sizes = (rows, inner, columns), (columns, inner, rows)
         target, dtype = self.graph.target, self.params.dtype
@@ -210,7 +212,7 @@ class Layer(Generic[Params]):
         return product.transpose() if is_swapped else product
 
     def operand(self, side: str, rows: int, inner: int, columns: int, name: str) -> Tensor:
-        """Return a variable for an operand of `product`, mapped as its plan needs it.
+        """Return a variable for an operand of `product`, mapped by the plan of this product.
 
         `side` is "a" for [rows, inner], or "b" for [inner, columns].
         """
@@ -230,10 +232,11 @@ class Layer(Generic[Params]):
         return variable.transpose() if is_swapped else variable
 
     def transposed(self, kernel: Tensor, rows: int, prog: Program, name: str) -> Tensor:
-        """Return the transpose of `kernel`, arranged for products with `rows` rows.
+        """Return the transpose of `kernel`, mapped as the right operand of products of `rows` rows.
 
-        `kernel` is the right operand of products with as many rows. Tiles transpose its blocks,
-        unless only one of the two products swaps its operands.
+        `kernel` itself is the right operand of other products with `rows` rows. A copy to the new
+        mapping is enough if exactly one of the two products swaps its operands. Otherwise the tiles
+        also transpose the blocks of `kernel`.
         """
         inner, columns = kernel.shape
         is_swapped = self.swaps(rows, columns, inner)
@@ -277,7 +280,8 @@ class Layer(Generic[Params]):
     def sequence(self, outer: Sequence[int], size: int, prog: Program, name: str) -> Tensor:
         """Return a variable [time_steps, *outer, batch, size] that a loop writes step by step.
 
-        Zeros are written first, because a vertex that writes a slice reads the whole tensor.
+        Zeros are written first, because a vertex that writes a slice also reads the complete
+        tensor.
         """
         variable = self.variable((self.params.time_steps, *outer), size, name)
         zero(self.graph, variable, prog, f"{self.name}/zero {name}")
@@ -294,7 +298,7 @@ class Layer(Generic[Params]):
         return copy
 
     def accumulator(self, tensor: Tensor, prog: Program, name: str) -> Tensor:
-        """Return a variable like `tensor` for a sum of gradients, and append the write of zeros."""
+        """Return a variable like `tensor` for a sum of gradients; append a write of zeros."""
         dtype = self.options.get("weightAccumulatorsType") or self.params.dtype
         total = clone(self.graph, tensor, f"{self.name}/{name}", dtype)
         zero(self.graph, total, prog, f"{self.name}/zero {name}")
@@ -358,7 +362,7 @@ class LayerLoop(TimeLoop):
         super().__init__(layer.graph, time_steps, prog, f"{layer.name}/{name}", backward)
 
     def at(self, sequence: Tensor, name: str) -> Tensor:
-        """Return the current step of a sequence [time_steps, ...], and append the slice."""
+        """Append a slice of the current step of a sequence [time_steps, ...], and return it."""
         step = dynamic_slice(
             self.graph, by_grain(sequence), self.index, [0], [1], self.body, f"{self.name}/{name}"
         )
@@ -381,8 +385,8 @@ class LayerLoop(TimeLoop):
 def by_grain(sequence: Tensor) -> Tensor:
     """Return [time_steps, elements], a view of a sequence [time_steps, ..., batch, size].
 
-    The elements of a step are in the order of a `Layer.variable` in memory, grain by grain. Slices
-    of this view are built much faster than those of a view in another order.
+    The elements of a step are in the memory order of a `Layer.variable`, grain by grain. Slices of
+    this view are built much faster than those of a view in another order.
     """
     *outer, batch, size = sequence.shape
     grain = gcd(GRAIN, size)
@@ -393,7 +397,7 @@ def by_grain(sequence: Tensor) -> Tensor:
 
 
 def from_grains(elements: Tensor, shape: Shape) -> Tensor:
-    """Return a step of `by_grain` as a view of `shape`, [..., batch, size]."""
+    """Return one step of the result of `by_grain` as a view of shape [..., batch, size]."""
     *outer, batch, size = shape
     grain = gcd(GRAIN, size)
     rank = len(outer)
@@ -414,14 +418,14 @@ def by_unit(matrix: Tensor, num_units: int) -> Tensor:
 
 
 def in_order(units: Tensor, places: Sequence[int]) -> Tensor:
-    """Return the units of a tensor [units, ...] in the order of their indices `places`."""
+    """Return the units of a tensor [units, ...] in the order that the indices `places` define."""
     return concat([units[place : place + 1] for place in places])
 
 
 def previous(first: Tensor, outputs: Tensor) -> Tensor:
-    """Return the states [time_steps, ...] with which the time steps begin.
+    """Return the state before each time step, as a tensor [time_steps, ...].
 
-    `first` is the initial state, and `outputs` contains the states after each step.
+    `first` is the initial state, and `outputs` contains the state after each step.
     """
     return concat([first.expand([0]), outputs[:-1]])
 
@@ -457,7 +461,7 @@ def check_stored(
 ) -> Tensor:
     """Return the intermediates [time_steps, members, batch, units] that `forward` returned.
 
-    :raises PoplibsError: if they are None, or do not fit.
+    :raises PoplibsError: if the intermediates are None, or do not fit.
     """
     if intermediates is None:
         raise refused(

@@ -1,4 +1,4 @@
-"""Divide the rows of a batch over the worker threads of all tiles, complete or in parts."""
+"""Distribute the rows of a batch, or parts of its rows, over the worker threads of all tiles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 def reduction_cycles(elements: int, dtype: type[DType], target: Target) -> int:
     """Return the worker cycles to add the elements of one row, or to find their maximum."""
-    # The first argument is 2, because PopLibs' estimator counts one row less than this argument.
+    # Pass 2 for a single row, because PopLibs' estimator counts one row less than its argument.
     return int(vertices.reduce_contiguous(2, elements, dtype, target))
 
 
@@ -76,7 +76,7 @@ class RowPart:
 
 
 def parts_of_rows(graph: Graph, shape: tuple[int, ...], parts: int) -> list[RowPart]:
-    """Return the parts of all rows of a matrix of this shape: `parts` parts of each row.
+    """Return the parts of all rows of a matrix of shape `shape`, with `parts` parts per row.
 
     The parts are distributed evenly over all tiles.
     """
@@ -89,12 +89,12 @@ def parts_of_rows(graph: Graph, shape: tuple[int, ...], parts: int) -> list[RowP
 
 
 class RowPartColumns:
-    """The operands of a compute set with one vertex for each part of each row of a matrix.
+    """The operands of a compute set in which each vertex works on one part of one row of a matrix.
 
     `shape` is the shape (rows, columns) of the matrix, and each row is divided into `parts` parts.
-    Each method returns a `Column`, which connects one field of every vertex to a tensor:
-    `elements` to the vertex's part of a matrix, `cells` to an element for each part, and `rows` to
-    an element for each row.
+    Each method returns a `Column`, which connects one field of every vertex to a tensor: `elements`
+    to the vertex's part of a matrix, `cells` to the single element of the vertex's part, and `rows`
+    to the elements of all parts of the vertex's row.
     """
 
     def __init__(self, graph: Graph, shape: tuple[int, ...], parts: int) -> None:
@@ -118,7 +118,7 @@ class RowPartColumns:
     def cells(self, variable: Tensor) -> Column:
         """Return a `Column` that connects each vertex to one element of `variable` [rows, parts].
 
-        The element is in the row and at the part number of the vertex.
+        It is the element [row, part number] of the vertex's part.
         """
         offsets = variable.offset + self._rows * variable.shape[1] + self._numbers
         return Column(offsets, np.zeros_like(offsets), [variable[0, 0].form])
@@ -159,7 +159,7 @@ def best_parts(
     split: Callable[[int, int], int],
     more_supersteps: int = 1,
 ) -> int:
-    """Return the number of parts per row for which the model counts the fewest cycles.
+    """Return the number of parts per row that takes the fewest modelled cycles.
 
     `shape` is (rows, columns). The candidates are 2, 3, 4, 6, 8, 12, ..., and the largest number
     for which no worker gets two parts and no part is empty. The result is 1 if no candidate is

@@ -1,11 +1,11 @@
 """Softmax, its logarithm and the gradient of softmax, for each row of a batch.
 
-PopLibs composes softmax of six library calls. Here, one vertex per worker does the work of all six
+PopLibs composes softmax of six library calls. Here, one vertex per worker performs all six steps
 for its rows, and costs as much as the six calls. Values are computed in FLOAT and rounded once.
 Scaled probabilities cost as much as unscaled ones, because PopLibs adds the logarithm of the factor
 before the exponential.
 
-If there are few rows and they are long, each row is divided into parts for several workers. As in
+If there are only a few, long rows, each row is divided into parts for several workers. As in
 PopLibs, every reduction ends a compute set. The first compute set finds the maximum of each part.
 The second computes the exponentials relative to the maximum of the row, and their sums. The third
 computes the results. The gradient takes two compute sets. The results differ from those of
@@ -87,7 +87,7 @@ def _codelet(base: type[Vertex], dtype: type[DType], scale: float) -> type[Verte
 class SoftmaxGrad(Vertex):
     """Set each row of `out` to y * (gradient - sum(gradient * y)), where y is an output of softmax.
 
-    The sum is that of the row, and `gradient` is the gradient of y.
+    The sum is over the elements of the row, and `gradient` is the gradient of y.
     """
 
     y: Input[Vector[Vector[FLOAT]]]
@@ -286,7 +286,7 @@ def _gradient_part_cycles(elements: int, parts: int, dtype: type[DType], target:
 
 @library
 def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return the softmax of each row of x [batch, classes], FLOAT or HALF: its probabilities.
+    """Return the softmax of each row of x [batch, classes], FLOAT or HALF: the probabilities.
 
     Rows, or parts of long rows, are divided evenly over the workers of all tiles. Each element of
     the result is mapped to the tile that computes it. The cycles are those of PopLibs' six steps
@@ -330,7 +330,7 @@ def probabilities_in_place(graph: Graph, x: Tensor, scale: float, prog: Program,
 
 
 def _num_parts(shape: tuple[int, ...], dtype: type[DType], logarithm: bool, target: Target) -> int:
-    """Return the number of parts per row for which the model counts the fewest cycles.
+    """Return the number of parts per row that takes the fewest modelled cycles.
 
     `shape` is (rows, classes). With `logarithm`, the cycles are those of `log_softmax`.
     """
@@ -350,7 +350,7 @@ def _num_parts(shape: tuple[int, ...], dtype: type[DType], logarithm: bool, targ
 def _part_codelets(
     dtype: type[DType], logarithm: bool, scale: float
 ) -> tuple[type[Vertex], type[Vertex], type[Vertex]]:
-    """Return three codelets for parts of rows: for their maxima, sums and results."""
+    """Return three codelets that compute the maxima, the sums and the results of parts of rows."""
     name_words = [dtype, "log" if logarithm else ""]
     maximum_codelet = typed(SoftmaxPartMaximum, [dtype], {HALF: dtype})
     sum_codelet = typed(SoftmaxPartSum, name_words, {HALF: dtype}, logarithm=logarithm)
@@ -374,10 +374,10 @@ def _by_parts(
     logarithm: bool,
     scale: float = 1.0,
 ) -> bool:
-    """Write the softmax of x, or its logarithm, to `out` if dividing rows into parts is faster.
+    """Write the softmax of x, or its logarithm, to `out`, but only if dividing rows is faster.
 
-    Return whether it is faster. If it is not, the graph is not changed. If `is_new`, each part of
-    `out` is mapped to the tile that computes it.
+    Return whether it is faster to divide rows into parts. If not, the graph is not changed. If
+    `is_new`, each part of `out` is mapped to the tile that computes it.
     """
     dtype = x.dtype
     num_parts = _num_parts(x.shape, dtype, logarithm, graph.target)

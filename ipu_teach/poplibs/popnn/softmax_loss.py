@@ -3,13 +3,13 @@
 PopLibs' `calc_loss`, like `popnn.calc_loss`, takes probabilities. If the probability of the
 expected class is rounded to 0, its logarithm is wrong; if it is near 1, the loss has few correct
 digits. Here the loss is computed from the scores, in FLOAT. A vertex costs as much as PopLibs'
-steps for softmax, and for each row the steps for one element: a logarithm, two differences and two
-selections.
+steps for softmax plus, for each row, these operations on one element: a logarithm, two differences
+and two selections.
 
-A worker processes complete rows if they are short, in one compute set. If there are few rows and
-they are long, rows are divided into parts, in two compute sets. The first computes the exponentials
-of each part, relative to the part's maximum. The second computes the gradient and the loss from the
-maxima and sums of all parts of the row.
+A worker processes complete rows if they are short, in one compute set. If there are only a few,
+long rows, rows are divided into parts, in two compute sets. The first compute set computes the
+exponentials of each part, relative to the part's maximum. The second computes the gradient and the
+loss from the maxima and sums of all parts of the row.
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 __all__ = ["softmax_cross_entropy"]
 
-# For each vertex: (its tile, its edges).
+# A list of pairs (tile, edges), one for each vertex.
 Work = list[tuple[int, Edges]]
-STATISTICS = "maximum", "total", "picked"  # the numbers that `SoftmaxPart` computes for a part
+STATISTICS = "maximum", "total", "picked"  # The names of the numbers that `SoftmaxPart` computes.
 
 
 class SoftmaxCrossEntropy(Vertex):
     """Set `loss` to log(sum(exp(scores))) minus the score of the expected class, for each row.
 
     `deltas` is the gradient of the loss: softmax(scores), minus 1 at the expected class. The loss
-    is 0 for rows whose expected class is `MASKED_LABEL_CODE`. So is the gradient, unless a score of
-    the row is NaN or +infinity: then it is NaN. If another class number is too large, the loss is
-    NaN. In the field annotations, HALF stands for the dtype of the scores.
+    is 0 for rows whose expected class is `MASKED_LABEL_CODE`. The gradient of these rows is 0 too,
+    unless a score of the row is NaN or +infinity: then the gradient is NaN. Any other class number
+    that is too large gives the loss NaN. In the field annotations, HALF stands for the dtype of the
+    scores.
     """
 
     scores: Input[Vector[Vector[HALF]]]
@@ -180,7 +181,7 @@ def _shift_and_exponents(elements: int, target: Target) -> int:
 def _expected_cycles(rows: int, target: Target) -> int:
     """Return a worker's cycles for the steps that select the expected class in `rows` rows.
 
-    They are a logarithm, two differences and two selections for each row.
+    These steps are a logarithm, two differences and two selections for each row.
     """
     row_regions = [1] * rows
     differences = 2 * vertices.binary_op_2d("SUBTRACT", row_regions, FLOAT, target)
@@ -206,7 +207,7 @@ def _part_cycles(elements: int, dtype: type[DType], target: Target) -> int:
 
 
 def _merge_cycles(parts: int, target: Target) -> int:
-    """Return the worker cycles to compute the maximum and sum of a row from those of its parts."""
+    """Return the worker cycles to compute a row's maximum and sum from the values of its parts."""
     products = vertices.binary_op_2d("MULTIPLY", [parts], FLOAT, target)
     return int(
         2 * reduction_cycles(parts, FLOAT, target) + _shift_and_exponents(parts, target) + products
@@ -223,7 +224,7 @@ def _deltas_cycles(elements: int, parts: int, target: Target) -> int:
 
 
 def _parts(shape: tuple[int, ...], dtype: type[DType], target: Target) -> int:
-    """Return the number of parts per row for which the model counts the fewest cycles.
+    """Return the number of parts per row that takes the fewest modelled cycles.
 
     `shape` is (rows, classes), and `dtype` is the dtype of the scores.
     """
@@ -246,9 +247,9 @@ def softmax_cross_entropy(
     """Return the list [loss, gradient] of two tensors, FLOAT[batch] and FLOAT[batch, classes].
 
     `scores` is a FLOAT or HALF tensor [batch, classes]. `expected` is UNSIGNED_INT[batch] and
-    contains the class number of each row. In a row whose number is `MASKED_LABEL_CODE`, loss and
-    gradient are 0. If another number is not a class, the loss is NaN. The gradient is that of the
-    sum of the losses over the batch.
+    contains the class number of each row. In a row whose class number is `MASKED_LABEL_CODE`, loss
+    and gradient are 0. Any other number that is not a class gives the loss NaN. The gradient is
+    that of the sum of the losses over the batch.
 
     :raises PoplibsError: if a shape or dtype does not fit, or if there are no classes.
     """

@@ -7,15 +7,16 @@ Terms that the package uses throughout:
 
 * A *codelet* is a vertex class. Some codelets are templates, whose dtypes are type variables.
 * An *edge* connects a field of a vertex to the tensor elements that it reads or writes.
-* The *rows* of a tensor are the result of viewing it as a matrix: a slice or a reduction along some
-  dimensions then works on rows, and the other dimensions together form the columns.
+* A slice or a reduction along some dimensions views a tensor as a matrix. The *rows* of the matrix
+  are the positions in these dimensions, and the *columns* are the positions in all other
+  dimensions.
 * A tensor is mapped *linearly* if its elements are distributed over the tiles in order, in about
   equal numbers.
 
 The modules:
 
     elementwise, ternary   operations with one, two and three operands; `operations` contains the
-                           table of them, and `forms` the code that they share
+                           table of all operations, and `forms` the code that they share
     expr, fused            `map`: expressions of several operations in one vertex
     reductions             `reduce`; `reduction_plan` and `reduction_places` plan it
     scaled                 a = a + k b, in place
@@ -23,7 +24,7 @@ The modules:
     dynamic, multi         slices whose offsets are known only at run time; `rows` contains the code
                            that they share
     gathering              `gather` and `scatter`, with XLA's dimension numbers
-    sorting, extremes      order along a dimension: planned by `sort_plan`, built by `ordering`
+    sorting, extremes      sorting along a dimension: planned by `sort_plan`, built by `ordering`
     questions              tests of all elements of a tensor
     padding, rearranging   larger tensors and other memory orders
     loops, images          counted loops, and functions of images

@@ -1,4 +1,4 @@
-"""Elementwise functions of arrays that numpy does not have, or computes differently from C.
+"""Elementwise array functions that numpy lacks, or computes differently from C.
 
 They consist of numpy's own functions, so that a codelet that calls them can be traced once for all
 vertices.
@@ -12,7 +12,7 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-_LARGEST_ERF = 6.0  # For larger x, erf(x) is 1 in float64.
+_LARGEST_ERF = 6.0  # For x above this, erf(x) is 1 in float64.
 _ERF_TERMS = 44
 
 
@@ -125,7 +125,7 @@ def shift_left(a: Array, b: Array) -> Array:
 
 
 def shift_right(a: Array, b: Array) -> Array:
-    """Return a, shifted right by b bits; zeros are shifted in, also if a is negative."""
+    """Return a, shifted right by b bits; zeros are shifted in, even if a is negative."""
     shifted: Array = np.right_shift(_unsigned(a), _unsigned(b))
     return shifted.astype(a.dtype)
 
@@ -162,11 +162,11 @@ def variance_to_inv_std_dev(x: Array, epsilon: Array) -> Array:
 
 
 def select(a: Array, b: Array, mask: Array) -> Array:
-    """Return the elements of a where `mask` is true, and otherwise those of b."""
+    """Return the elements of a where `mask` is true, and the elements of b elsewhere."""
     return np.where(mask, a, b)
 
 
 def clamp(x: Array, low: Array, high: Array) -> Array:
-    """Return x, limited to the range from `low` to `high`, or `high` where `low` is above it."""
+    """Return x, limited to the range from `low` to `high`; where `low` > `high`, return `high`."""
     limited: Array = np.minimum(np.maximum(x, low), high)
     return limited

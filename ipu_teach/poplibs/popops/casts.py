@@ -97,7 +97,7 @@ class ToQuarter(RegisterVertex):
 
 
 class FromQuarter(RegisterVertex):
-    """Set `out` to the numbers whose 8-bit encodings in the dtype `quarter` are x.
+    """Set `out` to the numbers that x encodes in the 8-bit float dtype `quarter`.
 
     In the field annotations, HALF stands for the dtype of `out`.
     """
@@ -126,10 +126,10 @@ def cast(
     linearly.
 
     Only HALF and FLOAT can be converted to and from an 8-bit float, `QUARTER[format, scale]`. A
-    number that is too large for the 8-bit float becomes the largest number. With the option
-    debug.nanOverflowMode or `FloatingPointBehaviour(nanoo=True)`, it becomes NaN instead.
-    Infinities always become NaN. Stochastic rounding, if enabled, applies to conversions to HALF
-    and to 8-bit floats.
+    number that is too large for the 8-bit float becomes the largest number that the dtype can
+    represent. With the option debug.nanOverflowMode or `FloatingPointBehaviour(nanoo=True)`, it
+    becomes NaN instead. Infinities always become NaN. Stochastic rounding, if enabled, applies to
+    conversions to HALF and to 8-bit floats.
 
     :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or there is no such
         conversion.
@@ -145,9 +145,9 @@ def cast(
 def cast_with_output(
     graph: Graph, x: Tensor, out: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Write x, converted to the dtype of `out`, to `out`, which has the shape of x.
+    """Convert x to the dtype of `out`, and write the result to `out`, which has the shape of x.
 
-    `cast` describes how values are converted.
+    The docstring of `cast` describes how values are converted.
 
     :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or there is no such
         conversion.

@@ -60,9 +60,9 @@ class CircBuf:
     """A circular buffer that keeps the last `size` tensors that were added.
 
     The tensors have the dtype `dtype` and the shape `shape`. `add` overwrites the oldest entry, and
-    `prev(i)` reads the entry that was newest `i` additions ago. All entries are initially 0. The
-    buffer is mapped like a tensor of `create_sliceable_tensor`. If the added tensor has the same
-    tile mapping, `add` and `prev` exchange only the index.
+    `prev(i)` reads the entry that was the newest `i` additions ago. All entries are initially 0.
+    The buffer is mapped like a tensor of `create_sliceable_tensor`. If the added tensor has the
+    same tile mapping, `add` and `prev` exchange only the index.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
@@ -91,7 +91,7 @@ class CircBuf:
 
     @library
     def add(self, tensor: Tensor, prog: Program, debug_context: str = "circ_buf_add") -> None:
-        """Overwrite the oldest entry by `tensor`, which becomes the newest entry.
+        """Overwrite the oldest entry with `tensor`, which becomes the newest entry.
 
         `tensor` must have the shape and dtype of the entries. The call adds two compute sets.
 
@@ -116,9 +116,10 @@ class CircBuf:
 
     @library
     def prev(self, i: int, prog: Program, debug_context: str = "circ_buf_prev") -> Tensor:
-        """Return a copy of the entry that was newest `i` additions ago.
+        """Return a copy of the entry that was the newest `i` additions ago.
 
-        `i` is from 0, for the newest entry, to size - 1. The call adds two compute sets.
+        `i` is an integer from 0, for the newest entry, to size - 1, for the oldest. The call adds
+        two compute sets.
 
         :raises PoplibsError: if there is no such entry.
         """

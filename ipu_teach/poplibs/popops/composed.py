@@ -40,8 +40,9 @@ def walk(
     """Return the value of an expression, computed on a stack.
 
     `code` contains the steps of the expression, separated by spaces, as returned by `Expr.code`.
-    The functions `number(value, dtype)`, `cast(operand, dtype, step_number)` and `apply(operation,
-    operands, step_number)` compute the value of a step. `step_number` counts the steps from 0.
+    Each step is computed by one of three functions: `number(value, dtype)` for a constant,
+    `cast(operand, dtype, step_number)` for a conversion, or `apply(operation, operands,
+    step_number)` for an operation. `step_number` counts the steps from 0.
     """
     stack: list[T] = []
     for step_number, step in enumerate(code.split()):
@@ -65,8 +66,9 @@ def walk(
 def compose(graph: Graph, code: str, tensors: Sequence[Tensor], prog: Program, name: str) -> Tensor:
     """Append a compute set for each operation and conversion of an expression; return the result.
 
-    `code` contains the steps, separated by spaces, as returned by `Expr.code`. Steps on numbers
-    alone are computed at once. If the expression contains only numbers, the result is a constant.
+    `code` contains the steps, separated by spaces, as returned by `Expr.code`. Steps that use only
+    constants are computed immediately, without a compute set. If the expression contains only
+    constants, the result is a constant tensor.
     """
 
     def converted(
@@ -94,7 +96,7 @@ def compose(graph: Graph, code: str, tensors: Sequence[Tensor], prog: Program, n
 def write(
     graph: Graph, code: str, tensors: Sequence[Tensor], out: Tensor, prog: Program, name: str
 ) -> None:
-    """Write the result of an expression to `out`: compute sets for its steps, and a copy.
+    """Append compute sets for the steps of an expression, and a copy of its result to `out`.
 
     `code` contains the steps, separated by spaces, as returned by `Expr.code`.
     """
@@ -112,11 +114,11 @@ def new(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Return the result of an expression, of the given `shape` and `dtype`.
+    """Return the result of an expression as a tensor of shape `shape` and type `dtype`.
 
     `code` contains the steps of the expression, separated by spaces, as returned by `Expr.code`.
-    There is a compute set for each operation and conversion. If the last one does not produce the
-    shape, or if the expression has no operation, the result is copied to a new tensor.
+    There is a compute set for each operation and conversion. If the last compute set does not
+    produce this shape, or if the expression has no operation, the result is copied to a new tensor.
     """
     result = compose(graph, code, tensors, prog, name=name)
     if result.shape == shape and "@" in code:

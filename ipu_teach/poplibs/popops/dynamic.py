@@ -57,8 +57,8 @@ def create_sliceable_tensor(
     """Return a variable of `shape`, mapped for slices along the dimensions `dims`.
 
     Elements that differ only in their indices in `dims` are on the same tile. The positions in the
-    other dimensions are distributed linearly over the tiles. With a `plan` from `embedding_plan`,
-    the plan determines the tile of each element instead.
+    other dimensions are distributed linearly over the tiles. If a `plan` from `embedding_plan` is
+    passed, the plan determines the tile of each element instead.
 
     :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or the plan is for
         another shape.
@@ -96,10 +96,11 @@ def create_slice_tensor(
 ) -> Tensor:
     """Return a mapped variable for `num_slices` slices of `tensor`.
 
-    Its shape is [num_slices, *slice_shape]. `slice_shape` is the shape of `tensor`, but with size
-    `sizes[i]` in dimension `dims[i]`. Elements that have the same position in all other dimensions
-    form a column. If each column of `tensor` is on one tile, the columns of the slices are mapped
-    to these tiles; otherwise, the variable is distributed linearly.
+    The shape of the variable is [num_slices, *slice_shape]. `slice_shape` is the shape of `tensor`,
+    but with size `sizes[i]` in dimension `dims[i]`. A column consists of the elements that have the
+    same position in all dimensions outside `dims`. If each column of `tensor` is on one tile, the
+    columns of the slices are mapped to the same tiles; otherwise, the variable is distributed
+    linearly.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises PoplarIndexError: if a number in `dims` is not a dimension of `tensor`.
@@ -133,8 +134,8 @@ def dynamic_slice(
     end of x continues at the beginning, and an offset beyond the end counts as 0. The call adds one
     compute set for each dimension in `dims`.
 
-    An element of the result is on the tile of the elements of x with the same indices in the other
-    dimensions, provided that these are all on one tile.
+    Each element of the result is mapped to the tile of those elements of x that have the same
+    indices in the other dimensions, provided that all of them are on one tile.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """

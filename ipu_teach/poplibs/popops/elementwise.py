@@ -8,10 +8,10 @@ A call adds one compute set with one vertex per tile. Each vertex computes the e
 result that are on its tile, so operands on other tiles are exchanged. Two operands broadcast as in
 numpy, and one of the two may be a number.
 
-A new tensor has the tile mapping of the operand that has its shape. If both operands have that
-shape, the mapping is that of the operand with fewer elements on its fullest tile, as in PopLibs.
-Views that repeat elements are not considered. If no operand remains, the result is mapped linearly.
-The module `ipu_teach.poplibs.popops.operations` describes dtypes, values and costs.
+A new tensor has the tile mapping of the operand whose shape is that of the result. If both operands
+have this shape, it has the mapping of the operand with fewer elements on its fullest tile, as in
+PopLibs. Views that repeat elements are not considered. If no operand remains, the result is mapped
+linearly. The module `ipu_teach.poplibs.popops.operations` describes dtypes, values and costs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The codelets of elementwise operations, and a function that adds a codelet to every tile.
 
-The field annotations have FLOAT for the operands and HALF for the results; the function `codelet`
-replaces both by the actual dtypes. Each codelet has a form that works in place, and a derived form
-that writes to `out`. A vertex uses all six workers of its tile. Its cycles are PopLibs' estimate
-for the vertex of the same name.
+In the field annotations, FLOAT stands for the dtype of the operands, and HALF for the dtype of the
+results; the function `codelet` replaces both by the actual dtypes. For each codelet that works in
+place, there is a subclass that writes to `out`. A vertex uses all six workers of its tile. Its
+cycles are PopLibs' estimate for the vertex of the same name.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class BroadcastScalar1D(BroadcastScalar1DInPlace):
 
 
 class SelectInPlace(SupervisorVertex):
-    """Replace the elements of `a` for which `mask` is false by those of `b`.
+    """Replace the elements of `a` where `mask` is false by the elements of `b` at these positions.
 
     PopLibs' cycle estimate is for one worker; the model divides the elements between the workers.
     """
@@ -128,7 +128,7 @@ class SelectInPlace(SupervisorVertex):
 
 
 class Select(SelectInPlace):
-    """Set `out` to the elements of `a` where `mask` is true, and otherwise to those of `b`."""
+    """Set `out` to the elements of `a` where `mask` is true, and of `b` where it is false."""
 
     a: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -175,7 +175,7 @@ def _share(n: int, target: Target) -> int:
 
 
 def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
-    """Raise `PoplibsError` if `dtype` is an 8-bit float, because no vertex computes with these.
+    """Raise `PoplibsError` if `dtype` is an 8-bit float, which no vertex can compute with.
 
     `vertex` is the name of the vertex in the error.
     """
@@ -234,9 +234,9 @@ def per_tile(
     """Append a compute set with a vertex on every tile that has elements of `placed`.
 
     `operands` maps names of fields to tensors with the shape of `placed`. From each tensor, a
-    vertex gets the elements at the positions of the tile's elements of `placed`. They are in the
-    order of `placed` in memory, so that a tile need not gather them one by one. `state` contains
-    fields that are the same for all vertices.
+    vertex gets the elements at the positions of the tile's elements of `placed`. These elements are
+    in the memory order of `placed`, so that a tile need not gather them one by one. `state`
+    contains fields that are the same for all vertices.
     """
     memory_order = in_memory_order(placed)
     ordered_operands = {

@@ -1,9 +1,9 @@
-"""Search for the largest or smallest element of each row, and its position.
+"""Search each row of a matrix for its largest or smallest element and the element's position.
 
 By PopLibs' estimate, a worker takes 3 cycles per element. The workers of a tile divide a row
 between them if that is faster. A long row is divided into chunks on different tiles, and a tree of
-vertices combines the results of the chunks. The tree is the plan of `sort_plan` for the selection
-of one element.
+vertices combines the results of the chunks. The module `sort_plan` plans this tree in the same way
+as the selection of one element.
 
 The first of several equal elements is returned. If a row contains NaN, the first NaN is returned.
 """
@@ -54,8 +54,8 @@ class Extreme(SupervisorVertex, Generic[K]):
 class ExtremeOfChunk(SupervisorVertex, Generic[K]):
     """Set `best` to the largest or smallest element of each row of x, and `place` to its column.
 
-    x contains the columns of a larger matrix from column `begin` on; `place` counts columns of that
-    matrix. The first of several equal elements is selected.
+    x contains consecutive columns of a larger matrix, beginning with its column `begin`; `place`
+    contains column numbers of the larger matrix. The first of several equal elements is selected.
     """
 
     x: Input[Vector[Vector[K]]]
@@ -76,8 +76,9 @@ class ExtremeOfChunk(SupervisorVertex, Generic[K]):
 class ExtremeOfChunks(SupervisorVertex, Generic[K]):
     """Set `best` to the largest or smallest element of each row of x, and `place` to its column.
 
-    x contains selected elements of a larger matrix, and `places` the columns of these elements. The
-    columns of a row ascend, so that the first of several equal elements has the lowest column.
+    x contains selected elements of a larger matrix, and `places` the columns of these elements. In
+    each row, the columns are in ascending order, so that the first of several equal elements has
+    the lowest column.
     """
 
     x: Input[Vector[Vector[K]]]
@@ -97,7 +98,7 @@ class ExtremeOfChunks(SupervisorVertex, Generic[K]):
 
 
 def _cycles(shape: Shape, dtype: type[DType], target: Target) -> int:
-    """Return the cycles of a tile whose workers divide each row of the matrix between them.
+    """Return a tile's cycles to search a matrix if the workers divide each row between them.
 
     `shape` and `dtype` are those of the matrix.
     """
@@ -110,7 +111,7 @@ def _cycles(shape: Shape, dtype: type[DType], target: Target) -> int:
 def add_extremes(
     graph: Graph, x: Tensor, largest: bool, prog: Program, name: str
 ) -> tuple[Tensor, Tensor]:
-    """Append the search in the rows of x [rows, n]; return `(positions, values)`, both [rows].
+    """Append a search of each row of x [rows, n]; return `(positions, values)`, both [rows].
 
     `positions` contains the column of each row's largest element, or smallest element if not
     `largest`, and `values` the element itself.

@@ -28,7 +28,7 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT
 
 __all__ = ["MASKED_LABEL_CODE", "encode_one_hot", "fill", "iota", "zero"]
 
-MASKED_LABEL_CODE = 2**32 - 1  # A label without a class (see popops/EncodingConstants.hpp).
+MASKED_LABEL_CODE = 2**32 - 1  # A label that is no class (popops/EncodingConstants.hpp).
 
 
 class Fill(Vertex):
@@ -66,12 +66,13 @@ class Iota(SupervisorVertex):
 
 
 class EncodeOneHot(SupervisorVertex):
-    """Set the elements of `out` in the column of their row's label to `on`, and others to `off`.
+    """Set each element of `out` to `on` if its column is its row's label, and otherwise to `off`.
 
-    In the field annotations, FLOAT stands for the dtype of the output, and HALF for the dtype of
-    the labels. PopLibs' EncodeOneHot writes single elements into rows that were filled before, so
-    its estimate (100 cycles per label) contains no cost per element. The model assumes the cycles
-    of a comparison of two regions of integers.
+    `labels` and `classes` contain the label and the column of each element. In the field
+    annotations, FLOAT stands for the dtype of the output, and HALF for the dtype of the labels.
+    PopLibs' EncodeOneHot writes single elements into rows that were filled before, so its estimate
+    (100 cycles per label) contains no cost per element. This vertex writes all elements; for each
+    tile, the model counts the cycles to compare two regions of integers.
     """
 
     labels: Input[Vector[HALF]]
@@ -149,7 +150,8 @@ def encode_one_hot(
 
     `indices` [rows] is INT or UNSIGNED_INT. If an index is not the number of a column (such as
     `MASKED_LABEL_CODE`), its whole row is `off`. `encoded` has any dtype except 8-bit floats, and
-    keeps its tile mapping; each tile receives the indices of the rows of which it has elements.
+    keeps its tile mapping; each tile receives the indices of those rows that have elements on the
+    tile.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.

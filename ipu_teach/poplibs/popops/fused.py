@@ -4,8 +4,8 @@ Each operation rounds its result to its dtype, so the values are equal to those 
 operations. Fusing has two advantages: intermediate results are neither stored nor loaded, and there
 is one superstep instead of one for each operation.
 
-PopLibs generates a codelet for the expression, and has no cycle estimate for it. The model adds up
-these cycles of a worker thread:
+PopLibs generates a codelet for the expression, but has no cycle estimate for this codelet. The
+model adds up these cycles of a worker thread:
 
 * For each operation, PopLibs' cycles for its inner loop (`cost/vertices/rates.py`). If PopLibs adds
   further cycles for the instructions around the loop, the model leaves them out.
@@ -233,8 +233,8 @@ def map(
     considered; if no tensor remains, the result is mapped linearly.
 
     `options` may contain "enableGenerateCodelet" (default True). If it is False, each operation is
-    a separate library call with its own compute set and intermediate tensor. The results have the
-    same bits, and the profile shows how much time and memory fusing saves.
+    a separate library call with its own compute set and intermediate tensor. The results are the
+    same, bit for bit, and a comparison of the profiles shows how much time and memory fusing saves.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.

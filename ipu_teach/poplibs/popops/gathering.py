@@ -63,14 +63,14 @@ def gather(
 
     Each vector of `indices` along its dimension `index_vector_dim` is the start of a slice. Element
     i of the vector is the start in dimension `start_index_map[i]` of x. In the other dimensions of
-    x, slices start at 0. If `index_vector_dim` is the rank of `indices`, each number is a start. If
-    a slice would reach beyond x, its start is moved to the nearest start that fits. `indices` is
-    INT or UNSIGNED_INT.
+    x, slices start at 0. If `index_vector_dim` is the rank of `indices`, each number in `indices`
+    is the start of a slice. If a slice would reach beyond x, its start is moved to the nearest
+    start that fits. `indices` is INT or UNSIGNED_INT.
 
-    In the result, `offset_dims` are the dimensions of a slice, but without the dimensions
-    `collapsed_slice_dims` of x, in which a slice has the size 1. The other dimensions of the result
-    are those of `indices` without `index_vector_dim`. One compute set computes the numbers of the
-    slices, and another one reads them.
+    `offset_dims` are the dimensions of the result that are dimensions of a slice. The dimensions
+    `collapsed_slice_dims` of x, in which a slice has the size 1, do not occur in the result. The
+    other dimensions of the result are those of `indices` without `index_vector_dim`. One compute
+    set computes the numbers of the slices, and another one reads the slices.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
@@ -116,16 +116,16 @@ def scatter(
     debug_context: str = OWN,
     update_computation: UpdateComputation | None = None,
 ) -> None:
-    """Replace the slices of x that begin at `indices` by those in `updates`, as XLA's scatter.
+    """Replace the slices of x that begin at `indices` by the slices in `updates`, as XLA's scatter.
 
     Each vector of `indices` along its dimension `index_vector_dim` is the start of a slice. Element
     i of the vector is the start in dimension `scatter_dims_to_operand_dims[i]` of x. In the other
     dimensions of x, slices start at 0. Slices are written in order. A slice that is partly outside
     x is skipped.
 
-    In `updates`, `update_window_dims` are the dimensions of a slice, but without the dimensions
-    `inserted_window_dims` of x, in which a slice has the size 1. The other dimensions of `updates`
-    are those of `indices` without `index_vector_dim`.
+    `update_window_dims` are the dimensions of `updates` that are dimensions of a slice. The
+    dimensions `inserted_window_dims` of x, in which a slice has the size 1, do not occur in
+    `updates`. The other dimensions of `updates` are those of `indices` without `index_vector_dim`.
 
     `update_computation(graph, old, new, prog)` computes the new value of a slice from its old value
     and its update. It appends to `prog`, and returns a tensor of the same shape and dtype. It is
@@ -240,8 +240,8 @@ class _Window:
     """The shape of the slices of x that a scatter updates.
 
     A slice has the sizes `lengths` in the dimensions `along` of x, and all elements of the other
-    dimensions. `shape` is the shape of a slice without some dimensions of size 1, which
-    `inserted_window_dims` of `scatter` names.
+    dimensions. `shape` is the shape of a slice without the dimensions of size 1 that the argument
+    `inserted_window_dims` of `scatter` contains.
     """
 
     x: Tensor
@@ -332,8 +332,8 @@ def select_scalar_from_rows(
 
     x [rows, columns] is FLOAT or HALF, and `indices` [rows] is UNSIGNED_INT. An index beyond the
     last column gives NaN, and `MASKED_LABEL_CODE` gives 0. One compute set replaces all other
-    elements by 0, and a reduction adds each row. PopLibs' SelectFromInterval reads only the
-    selected elements; it is cheaper if a row is on one tile.
+    elements by 0, and a reduction adds the elements of each row. PopLibs' SelectFromInterval reads
+    only the selected elements, which is cheaper if a row is on one tile.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
@@ -362,9 +362,9 @@ def update_scalar_in_rows(
 ) -> None:
     """Subtract 1 from the element in column indices[i] of each row i of x [rows, columns].
 
-    `indices` [rows] is UNSIGNED_INT; x is FLOAT or HALF. If x contains softmax probabilities, it
-    then contains the gradient of the cross-entropy. An index beyond the last column changes
-    nothing. One compute set evaluates a fused expression for every element; PopLibs'
+    `indices` [rows] is UNSIGNED_INT; x is FLOAT or HALF. If x contains softmax probabilities before
+    the call, it contains the gradient of the cross-entropy afterwards. An index beyond the last
+    column changes nothing. One compute set evaluates a fused expression for every element; PopLibs'
     UpdateIntervalDEC reads only the indexed elements.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
@@ -393,8 +393,8 @@ def _index_rows(indices: Tensor, dim: int, count: int) -> tuple[tuple[int, ...],
     `shape` is the shape of `indices` without dimension `dim`. If `dim` is the rank of `indices`,
     each number is the start of a slice.
 
-    :raises PoplibsError: if the dtype of `indices` is wrong, or unless dimension `dim` has `count`
-        elements.
+    :raises PoplibsError: if the dtype of `indices` is wrong, or if dimension `dim` does not have
+        `count` elements.
     """
     if indices.dtype not in (INT, UNSIGNED_INT):
         raise refused(f"""works on indices of INT and UNSIGNED_INT, but was given

@@ -31,8 +31,8 @@ def create_host_sliceable_tensor(
 ) -> IndicesAndTensor:
     """Return variables for a copy of rows of a remote buffer: the row numbers and the rows.
 
-    `indices` [rows] is UNSIGNED_INT, and `tensor` has the `shape` (rows, length). `is_read` is true
-    if the device reads the rows from the host; a tile then gets whole packets of
+    `indices` [rows] is UNSIGNED_INT, and `tensor` has the shape `shape`, (rows, length). `is_read`
+    is true if the device reads the rows from the host; a tile then gets whole packets of
     `Target.host_packet_bytes` bytes. Otherwise, each row is distributed as evenly as 64-bit words
     allow. All rows have the same tile mapping.
 

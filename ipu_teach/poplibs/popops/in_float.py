@@ -13,10 +13,10 @@ from ipu_teach.types import FLOAT, DType
 def in_float(
     expression: Callable[..., ExprLike], *operands: Tensor | ExprLike, out: type[DType] = FLOAT
 ) -> tuple[ExprLike, list[Tensor]]:
-    """Return `expression(*operands)`, computed in FLOAT, and the tensors among the operands.
+    """Return a pair: `expression(*operands)`, computed in FLOAT, and the tensors in `operands`.
 
-    `expression` receives, for each tensor, a placeholder that is converted to FLOAT. The result is
-    converted to the dtype `out`.
+    Instead of each tensor, `expression` receives a placeholder that is converted to FLOAT. `out` is
+    the dtype to which the result is converted.
     """
     tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     placeholders = (expr.PlaceHolder(number + 1) for number in range(len(tensors)))

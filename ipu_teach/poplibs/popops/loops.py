@@ -24,9 +24,9 @@ def counted_loop(
 ) -> Steps:
     """Return a program that runs `body(counter)` for the counter values of a range.
 
-    The range is that of Python: begin, begin + step, and so on, without `end`. `counter` is an INT
-    of one element on tile 0, which the body may read but must not write. `body` is called once,
-    immediately, and returns a program. Each iteration costs an addition on tile 0.
+    As in Python's `range`, the values are begin, begin + step, and so on, without `end`. `counter`
+    is an INT of one element on tile 0, which the body may read but must not write. `body` is called
+    once, immediately, and returns a program. Each iteration costs an addition on tile 0.
 
     :raises IPUTeachError: (usually a PoplibsError) if an argument is wrong, or if the step is 0 or
         leads away from `end`.

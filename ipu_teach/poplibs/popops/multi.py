@@ -44,8 +44,8 @@ def multi_slice(
 
     `slice_shape` is the shape of x, but with size `sizes[i]` in dimension `dims[i]`. `offsets`
     [slices, len(dims)] is UNSIGNED_INT or INT. A slice that is partly outside x is 0 in the result.
-    Without a plan, an element of the result is on the tile of the elements of x with the same
-    indices in the other dimensions, provided that these are all on one tile.
+    Without a plan, each element of the result is mapped to the tile of those elements of x that
+    have the same indices in the other dimensions, provided that all of them are on one tile.
 
     One compute set looks up all slices. If there are many slices of single rows, x is divided as
     `embedding_plan` would divide it, provided that this is faster. With several `dims`, another
@@ -53,8 +53,8 @@ def multi_slice(
     through a view in which every possible slice is a row.
 
     `plan` is the result of `embedding_plan` for x, which is then a table [entries, columns] whose
-    rows are sliced; create x with this plan, too. `options` are those of `embedding_plan`. They are
-    checked, but have no effect here.
+    rows are sliced; create x with this plan, too. `options` are those of `embedding_plan`. The
+    options are checked, but have no effect here.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises InvalidOptionError: if an option is wrong.
@@ -116,7 +116,7 @@ def _updated(
 
 @variant(_updated, "", ("scale",))
 def multi_update() -> None:
-    """Replace many slices of x by those in `updates` [slices, *slice_shape], from first to last.
+    """Replace many slices of x, from first to last, by `updates` [slices, *slice_shape].
 
     The other arguments are those of `multi_slice`. A slice that is partly outside x is skipped. If
     slices overlap, the last slice overwrites the others. The simulator runs the vertices of this

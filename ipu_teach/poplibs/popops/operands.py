@@ -64,7 +64,8 @@ def check_takes(
     """
     allowed = NUMBERS if operation is None else operation.takes
     accepted = tensor.dtype is not BOOL if operation is None else operation.accepts(tensor.dtype)
-    # Operands of 8-bit floats pass this check, because the codelets raise their own error for them.
+    # Operands of 8-bit floats pass this check, because the codelets raise a separate error for
+    # them.
     if not accepted and not issubclass(tensor.dtype, QUARTER):
         raise refused(
             f"works on {allowed}, but {argument} is {tensor.dtype.__name__}.",
@@ -114,8 +115,8 @@ def result_like(
 def _spread(graph: Graph, tensor: Tensor) -> tuple[bool, int, int, int]:
     """Return a sort key that is smaller if a tensor is distributed more evenly over the tiles.
 
-    The key is a tuple: whether some elements are unmapped, the number of elements on the fullest
-    tile, minus the number of tiles that have elements, and the number of regions.
+    The key is a tuple of four values: whether some elements are unmapped, the number of elements on
+    the fullest tile, the negated number of tiles that have elements, and the number of regions.
     """
     ordered = tensor.dim_shuffle(in_memory_order(tensor))
     _, piece_lengths, piece_tiles = pieces_by_tile(ordered, graph.tile_map())

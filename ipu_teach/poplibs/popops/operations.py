@@ -3,10 +3,10 @@
 The names are those of PopLibs' enums `UnaryOpType`, `BinaryOpType` and `TernaryOpType`. Results
 have the dtype of the operands, or BOOL for comparisons and tests. Integers wrap around.
 
-A HALF result is the exact result, rounded once. If numpy's float16 function does not return that
-value, the operation is computed in float64 and then rounded. A FLOAT result is numpy's result.
-Operations that take several numpy steps (sigmoid, rsqrt, erf, …) are computed in float64 for FLOAT
-too, and rounded once.
+A HALF result is the exact result, rounded once. If numpy's float16 function does not return this
+rounded value, the operation is computed in float64 and then rounded. A FLOAT result is numpy's
+result. Operations that take several numpy steps (sigmoid, rsqrt, erf, …) are computed in float64
+for FLOAT too, and rounded once.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ class ElementwiseOperation:
 
     - `arity`: the number of operands.
     - `function`: a function that computes the results for numpy arrays.
-    - `says`: a description of the result for texts, in terms of the operands a, b and c.
+    - `says`: a description of the result for docstrings and error messages, in terms of the
+      operands a, b and c.
     - `takes`: the permitted dtypes of the operands: NUMBERS, FLOATS, WHOLE, BOOLS or ANYTHING.
-    - `asks`: whether the result is BOOL, as for comparisons and tests.
+    - `asks`: whether the result is BOOL, as in comparisons and tests.
     - `exact`: whether numpy's float16 function returns the exact result, rounded once.
     - `wide`: whether FLOAT is also computed in float64, and rounded once.
     - `like`: the name of the operation whose cycles the model uses, if PopLibs has no estimate for

@@ -23,7 +23,7 @@ from ipu_teach.types import UNSIGNED_INT, DType
 
 @dataclass
 class Ordering:
-    """The arguments of a call of sort or top_k, which selects `k` elements of each row.
+    """The arguments of a sort or a top_k, which both select `k` elements of each row.
 
     If `largest` is true, the k largest elements are selected, and otherwise the k smallest. They
     are returned in descending order if `descending` is true, and otherwise in ascending order.
@@ -73,10 +73,10 @@ class Ordering:
     def _stage(
         self, stage: Stage, rows: Rows, run_spans: Spans, row_blocks: Spans, tile_grid: Grid
     ) -> tuple[Rows, Spans]:
-        """Join every `stage.fan_in` neighbouring runs to one run; return the new rows and runs.
+        """Join groups of `stage.fan_in` neighbouring runs; return the new rows and the new runs.
 
         A run is a sorted group of consecutive columns. `run_spans` contains the columns (begin,
-        end) of each run, and the second result contains those of the new runs.
+        end) of each run, and the second result contains the columns of the new runs.
         """
         run_groups = [
             run_spans[i : i + stage.fan_in] for i in range(0, len(run_spans), stage.fan_in)
@@ -126,9 +126,9 @@ class Ordering:
     ) -> tuple[Rows, Spans]:
         """Sort each interval of columns in `input_spans`; return its first k elements.
 
-        For each block of rows, one tile sorts an interval, in which each group of `sorted_length`
-        columns is sorted already. The second result contains the interval (begin, end) of columns
-        in which the elements of each input interval are returned.
+        For each block of rows and each interval, one tile sorts the interval, in which each group
+        of `sorted_length` columns is sorted already. The second result contains, for each input
+        interval, the interval (begin, end) of result columns that contains its elements.
         """
         output_spans = _spans(
             [min(self.k, column_end - column_begin) for column_begin, column_end in input_spans]
@@ -191,7 +191,7 @@ class Ordering:
     ) -> Tensor:
         """Return a constant [rows, n] that contains the column of each element.
 
-        An element of the constant is on the tile that sorts the element in its position.
+        Each element of the constant is mapped to the tile that sorts the key at the same position.
         """
         positions = np.broadcast_to(np.arange(row_length), (num_rows, row_length))
         position_tensor = self.graph.add_constant(

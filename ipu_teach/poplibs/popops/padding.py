@@ -115,7 +115,7 @@ def _margin(
     padding: PaddingType,
     number: float,
 ) -> Tensor | None:
-    """Return the margin of `count` elements before or after x along `axis`, or None if empty."""
+    """Return the margin of `count` elements before or after x along `axis`; None if it is empty."""
     if count <= 0:
         return None
     length = x.shape[axis]

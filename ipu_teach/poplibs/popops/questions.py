@@ -22,7 +22,7 @@ __all__ = ["all_true", "has_nan", "has_nan_or_inf"]
 
 
 class HasNaNOrInf(SupervisorVertex):
-    """Set `found` to whether any element of x is NaN or, if `or_inf` is true, infinite.
+    """Set `found` to True if any element of x is NaN or, with `or_inf`, infinite; else to False.
 
     The cycles are those of PopLibs' HasNaNOrInf1D (popopsCycleEstimators.cpp).
     """

@@ -21,8 +21,8 @@ from ipu_teach.poplibs.popops.sort_vertices import (
 )
 from ipu_teach.types import UNSIGNED_CHAR, UNSIGNED_INT, UNSIGNED_LONGLONG, UNSIGNED_SHORT
 
-Rows = dict[str, Tensor]  # the tensor "keys" and optionally the tensor "values", both [rows, n]
-Spans = list[tuple[int, int]]  # intervals (begin, end) of columns or of rows
+Rows = dict[str, Tensor]  # Maps "keys", and optionally "values", to a tensor [rows, n].
+Spans = list[tuple[int, int]]  # Intervals (begin, end) of columns or of rows.
 
 OUTPUTS = {"keys": "out", "values": "picked"}
 _BITS = {d.size: d for d in (UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGNED_LONGLONG)}
@@ -140,7 +140,7 @@ class Ranking:
         """Add vertices that count, for each key, the keys of every other run that come before it.
 
         `keys` is one row of n keys, which consists of sorted runs. `counts` is [runs - 1, n]: the
-        column of a key has a count for each run except the key's own run.
+        column of a key contains a count for each run except the key's own run.
         """
         codelet = typed(
             RankPair, [keys.dtype, WORDS[self.largest]], {K: keys.dtype}, largest=self.largest
@@ -235,5 +235,5 @@ class Ranking:
     def _put(
         self, work: str, tile: int, codelet: type[Vertex], edges: Edges, *results: Tensor
     ) -> None:
-        """Add a vertex to the compute set for this work, and map the vertex and its results."""
+        """Add a vertex on `tile` to the compute set `work`, such as "combine"; map its results."""
         put(self.graph, self.compute_sets[work], tile, codelet, edges, *results)

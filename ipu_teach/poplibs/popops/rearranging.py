@@ -29,7 +29,7 @@ def _copied(graph: Graph, x: Tensor, prog: Program, debug_context: str) -> Tenso
 
 @library
 def transpose(graph: Graph, x: Rows, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return a copy of x with its last two dimensions exchanged.
+    """Return a copy of x with its last two dimensions swapped.
 
     The copy is contiguous in memory and mapped linearly. `tensor.transpose()` returns a view
     instead, and moves no data.

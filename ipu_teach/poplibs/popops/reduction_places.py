@@ -1,8 +1,8 @@
 """Plans of reductions in which each tile first reduces the elements that are on this tile.
 
 This first stage moves no data. It is useless on a tile that has at most one element of each column.
-It is expensive on a tile whose elements are scattered in memory, because the tile must first gather
-them. The cost model takes both into account.
+It is also expensive on a tile whose elements are scattered in memory, because the tile must first
+gather the elements. The cost model takes both into account.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ipu_teach.poplibs.popops.reduction_vertices import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType
 
-# The best number of blocks is about the square root of the number of partial results per column, so
-# 64 blocks are enough for 4,096 results.
+# The maximum number of blocks in a plan. The best number of blocks is about the square root of the
+# number of partial results per column, so 64 blocks are enough for 4,096 results per column.
 MOST_BLOCKS = 64
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of neighbouring columns of which a tile has the same rows.
+    """Groups of neighbouring columns whose elements on a tile are in the same rows.
 
     The attributes are parallel arrays with an entry for each group.
 
@@ -41,9 +41,12 @@ class Groups:
     - `rows`: the number of rows.
     - `first`: the index of the group's first element in `Placement.places`. The elements of a group
       follow each other there column by column, and by ascending rows within a column.
-    - `result`: the index of the group's first partial result. A tile computes one for each column.
-    - `across`: whether neighbours in memory are elements of the same column, not of the same row.
-    - `pieces`: the number of contiguous regions of memory that the tile must gather, or 0.
+    - `result`: the index of the group's first partial result. A tile computes one partial result
+      for each column.
+    - `across`: whether elements of the same column, rather than of the same row, are neighbours in
+      memory.
+    - `pieces`: the number of contiguous memory regions that the tile must gather, or 0 if it need
+      not gather any, because each column or each row is one region.
     """
 
     tile: Array
@@ -59,14 +62,14 @@ class Groups:
 class Placement:
     """The tile mapping of a matrix whose rows are reduced, and the list of its partial results.
 
-    A tile has a partial result for each column of which it has elements. The partial results are
-    sorted by tile, and by column within a tile.
+    A tile computes a partial result for each column that has elements on the tile. The partial
+    results are sorted by tile, and by column within a tile.
 
-    - `groups`: groups of neighbouring columns of which a tile has the same rows.
+    - `groups`: groups of neighbouring columns whose elements on a tile are in the same rows.
     - `places`: the positions of all elements in memory, ordered by groups.
     - `tiles`: the tile of each partial result.
     - `columns`: the column of each partial result.
-    - `lengths`: the number of rows that each partial result combines.
+    - `lengths`: for each partial result, the number of rows that it combines.
     - `by_column`: the indices of the partial results, sorted by column, and within a column by the
       first row that they combine.
     - `counts`: the number of partial results of each column.
@@ -123,8 +126,8 @@ class Placement:
 def placement_of(graph: Graph, matrix: Tensor) -> Placement | None:
     """Return the `Placement` of `matrix` for a reduction of its rows, or None if it is not useful.
 
-    It is None if there are no elements, if some elements are unmapped, or if no tile has two
-    elements of a column.
+    The result is None if there are no elements, if some elements are unmapped, or if no tile has
+    two elements of a column.
     """
     num_rows, num_columns = matrix.shape
     positions: Array = matrix.positions().reshape(-1)
@@ -161,11 +164,11 @@ def placement_of(graph: Graph, matrix: Tensor) -> Placement | None:
 def _groups(
     cell_keys: Array, cell_lengths: Array, num_columns: int, rows: Array, positions: Array
 ) -> Groups:
-    """Return the groups of neighbouring columns of which a tile has the same rows.
+    """Return the groups of neighbouring columns whose elements on a tile are in the same rows.
 
-    A cell is the part of a column on a tile. Its key is tile * `num_columns` + column, and its
-    length is its number of elements. `rows` and `positions` contain the row and the position in
-    memory of each element, ordered by cell and row.
+    A cell is the part of a column that is on one tile. The cell's key is tile * `num_columns` +
+    column, and its length is its number of elements. `rows` and `positions` contain the row and the
+    position in memory of each element, ordered by cell and row.
     """
     cell_starts = np.cumsum(cell_lengths) - cell_lengths
     cell_tiles, cell_columns = np.divmod(cell_keys, num_columns)
@@ -205,10 +208,11 @@ class PlacedPlan:
     """The plan of a reduction in which each tile first reduces the elements that are on this tile.
 
     - `placement`: the tile mapping of the elements, with groups of neighbouring columns.
-    - `alone`: for each group, the number of workers that divide its columns between them, each with
-      one vertex of its own; 0 if all six workers together execute one vertex for the group.
-    - `blocks`: the number of blocks of partial results that are reduced in parallel before the last
-      stage; 1 if there is no such stage.
+    - `alone`: for each group, the number of workers that divide the group's columns between them,
+      each executing a separate vertex; 0 if all six workers together execute one vertex for the
+      group.
+    - `blocks`: the number of blocks of partial results that are reduced in parallel in a middle
+      stage; 1 if there is no middle stage.
     - `width`: the maximum number of columns of a block.
     - `cycles`: the modelled cycles of all stages.
     """
@@ -237,10 +241,10 @@ def placed_plan(
 
     `placement` is the tile mapping of the elements, and `dtype` their dtype. In the first stage,
     each tile reduces its elements, and converts the partial results to the dtype `inter_tile`. A
-    middle stage may reduce blocks of partial results. The function compares the modelled cycles of
-    plans without a middle stage and of plans that have blocks of 4, 8, 16, ... columns or all
-    columns, and 2 to `MOST_BLOCKS` blocks of partial results. The last stage writes the result, in
-    the dtype `out`.
+    middle stage may reduce blocks of partial results. The last stage writes the result, which has
+    the dtype `out`. The function compares the modelled cycles of a plan without a middle stage with
+    those of plans that have 2 to `MOST_BLOCKS` blocks of partial results, each with 4, 8, 16, ...
+    columns or all columns.
     """
     first_stage_cycles, alone = _first_stage(placement, operation, dtype, inter_tile, target=target)
     second_operation = after(operation)
@@ -314,7 +318,7 @@ def _costs_of_groups(
 
     @cache
     def cost_of(columns: int, rows: int, across: bool, num_groups: int) -> tuple[int, int, int]:
-        """Return the three costs of a group; `num_groups` is the number on its tile."""
+        """Return the three costs of a group; `num_groups` is the number of groups on its tile."""
         vector_width = target.get_vector_width(dtype)
         num_vectors = -(-columns // vector_width)
         num_parts = max(1, min(target.num_worker_contexts // num_groups, num_vectors))

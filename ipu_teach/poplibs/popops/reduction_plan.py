@@ -67,7 +67,7 @@ def accum_types(operation: str, dtype: type[DType], options: Options | None) -> 
 class ReduceStage:
     """A stage of a plan, which is one compute set.
 
-    It has `vertices` vertices, and each reduces a matrix of at most [rows, columns].
+    The stage has `vertices` vertices, and each vertex reduces a matrix of at most [rows, columns].
     `exchange_bytes` is the number of bytes that the busiest tile receives, and `cycles` the
     modelled cycles of the stage.
     """
@@ -82,7 +82,7 @@ class ReduceStage:
 
 @dataclass(frozen=True)
 class ReducePlan:
-    """The plan of a reduction of blocks of rows in parallel, and then of their results.
+    """The plan of a reduction: blocks of rows are reduced in parallel, and then their results.
 
     `row_blocks` is the number of blocks, `cycles` the number of modelled cycles, and `stages`
     describes each compute set. To see the plan, print it, or show it in a notebook, which draws the
@@ -163,8 +163,9 @@ def plan_reduce(
 ) -> ReducePlan:
     """Return the cheapest plan to reduce `rows` x `columns` elements of `dtype` to a single row.
 
-    The cost model assumes that every element is received from another tile. `reduce` knows the
-    tiles of its elements, and may therefore find a cheaper plan. `options` are those of `reduce`.
+    The cost model assumes that every element is received from another tile. `reduce` also takes
+    into account on which tiles the elements are, and may therefore find a cheaper plan. `options`
+    are those of `reduce`.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises InvalidOptionError: if an option is wrong.
@@ -192,7 +193,7 @@ def check_operation(operation: str) -> None:
         )
 
 
-# The work of a stage: its operation, the dtype of its input and the dtype of its result.
+# What a stage computes: (operation, dtype of the input, dtype of the result).
 Work = tuple[str, type[DType], type[DType]]
 
 
@@ -205,7 +206,7 @@ def planned(
     operation: str,
     inter_tile: type[DType],
 ) -> ReducePlan:
-    """Return the plan with the fewest modelled cycles; among equal plans, with the fewest blocks.
+    """Return the plan with the fewest modelled cycles or, among equal plans, the fewest blocks.
 
     `rows`, `columns` and `dtype` describe the matrix whose rows are reduced. `inter_tile` is the
     dtype of the results of the blocks.

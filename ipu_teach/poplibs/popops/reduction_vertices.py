@@ -5,16 +5,16 @@ accumulate in the dtype of the rows. The cycles are PopLibs' estimates:
 
 * A sum costs as much as PopLibs' vertex ConvReduce.
 * Any other operation costs as much as the vertex Reduce, with the columns divided between the six
-  workers. The estimate is that of Reduce's strided version if this version supports the operation,
-  and otherwise that of its general version.
+  workers. The model uses the estimate of Reduce's strided version if this version supports the
+  operation, and otherwise the estimate of the general version.
 * If there are few columns, the workers divide the rows between them, and then the workers' results
-  are reduced, first to last. This costs two Reduce vertices, in the version for scalars, the
-  strided or the general version.
-* If the elements of a column are contiguous in memory, the estimate is that of the version for
-  contiguous regions.
+  are reduced, first to last. This costs as much as two Reduce vertices, each in its version for
+  scalars, its strided version or its general version.
+* If the elements of a column are contiguous in memory, the model uses the estimate of Reduce's
+  version for contiguous regions.
 
-PopLibs has no separate estimates for scaling and updating in these vertices. The model assumes one
-more cycle per vector of results for scaling, and one for updating.
+PopLibs has no separate estimates for scaling and updating in these vertices. For each of the two,
+the model adds one cycle per vector of results.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> in
 def reduced(
     operation: str, x: Array, carried: type[DType], shares: int = 1, across: bool = False
 ) -> Array:
-    """Return an array [columns]: the rows of x [rows, columns], reduced in the dtype `carried`.
+    """Return an array [columns]: the rows of x [rows, columns], reduced in the type `carried`.
 
     The rows are divided into `shares` groups of consecutive rows. The rows of each group are
-    reduced first to last, and then the results of the groups. If `across` is true, x is [columns,
-    rows].
+    reduced first to last, and then the results of the groups are reduced. If `across` is true, x is
+    [columns, rows].
     """
     if shares > 1:
         length = x.shape[1] if across else len(x)
@@ -197,8 +197,9 @@ def worker_cycles(
 class _Reduction(SupervisorVertex, Generic[P, R]):
     """The base class of vertices that reduce the rows of x.
 
-    P stands for the dtype of x, and R for the dtype of the result. The class attribute `further` is
-    the number of operations on each result after the reduction, which are scaling and updating.
+    In the field annotations, P stands for the dtype of x, and R for the dtype of the result. The
+    class attribute `further` is the number of operations that follow the reduction for each result:
+    scaling and updating count as one each.
     """
 
     x: Input[Vector[Vector[P]]]
@@ -323,10 +324,11 @@ def reduction_codelet(
 ) -> type[Vertex]:
     """Return a reduction codelet: the template `base` for an operation and its dtypes.
 
-    `dtype` is the dtype of the rows, `out` that of the results, and `carried` that of the sums. The
-    codelet's name is, for example, popops::ReduceRows<ADD,float>. The name contains `carried` if it
-    is not the default dtype, "by_worker" if the rows are divided into several `shares`, and
-    "across" if the operand is [columns, rows] instead of [rows, columns].
+    `dtype` is the dtype of the rows, `out` the dtype of the results, and `carried` the dtype in
+    which values are accumulated. The codelet's name is, for example, popops::ReduceRows<ADD,float>.
+    The name contains `carried` if it is not the default dtype, "by_worker" if the rows are divided
+    into several `shares`, and "across" if the operand is [columns, rows] instead of [rows,
+    columns].
     """
     refuse_quarter(base.__name__, dtype)
     is_unusual = carried is not partials_dtype(operation, dtype)

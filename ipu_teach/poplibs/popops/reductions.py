@@ -79,14 +79,15 @@ __all__ = [
 Into = Program | list[ComputeSet]
 _FLOATS = (FLOAT, HALF)
 _SCALED = ("ADD", "SQUARE_ADD")
-# The counterpart of Poplar's enum Operation; for example, `popops.Operation.ADD` is the text "ADD".
+# The counterpart of Poplar's enum Operation; for example, `popops.Operation.ADD` is the string
+# "ADD".
 Operation = SimpleNamespace(**{name: name for name in REDUCTIONS})
 
 
 @described
 @dataclass(frozen=True)
 class ReduceParams:
-    """The parameters of a reduction: its `operation`, and for sums a factor and an update.
+    """The parameters of a reduction: its `operation` and, for sums only, `scale` and `update`.
 
     `operation` is the name of an `Operation`, such as "ADD". For ADD and SQUARE_ADD, the result is
     multiplied by `scale`, which is a number or a FLOAT tensor of one element. If `update` is true,
@@ -144,13 +145,13 @@ def reduce(
       first rows, either first to last, or in blocks whose results are reduced in another step.
 
     On a tile, the six workers usually divide the columns between them. For ADD, SQUARE_ADD, MIN and
-    MAX, they divide the rows instead if there are few columns with many rows. Few means at most 8
-    for FLOAT and HALF, and 1 for integers. Many means at least 32 rows for each column, or for
-    SQUARE_ADD at least 32 in all. The division is that of `poputil.balanced_partition`, and the
-    workers' results are reduced first to last. With the method by tiles, a worker may reduce whole
-    columns instead. Sums of HALF are accumulated in FLOAT and rounded once, unless `options` set
-    "accumType.inVertex" (the dtype of sums within a vertex) or "accumType.interTile" (the dtype of
-    results between the compute sets).
+    MAX, they divide the rows instead if there are few columns with many rows. Few columns are at
+    most 8 for FLOAT and HALF, and 1 for integers. Many rows are at least 32 per column or, for
+    SQUARE_ADD, at least 32 in total. The rows are divided as by `poputil.balanced_partition`, and
+    the workers' results are reduced first to last. With the method by tiles, a worker may reduce
+    whole columns instead. Sums of HALF are accumulated in FLOAT and rounded once, unless `options`
+    set "accumType.inVertex" (the dtype of sums within a vertex) or "accumType.interTile" (the dtype
+    of results between the compute sets).
 
     `prog` is a Sequence, or a list of compute sets. With a list, the vertices of the first stage
     are added to its first compute set, and so on; missing compute sets are appended to the list. In
@@ -182,9 +183,9 @@ def reduce_with_output(
     """Write x, reduced over the dimensions `dims` by `operation`, to `out`.
 
     The reduction and the other arguments are those of `reduce`. `out` keeps its tile mapping. Its
-    shape consists of the dimensions that are not reduced. Its dtype is the dtype of x; if that is
-    HALF or FLOAT, `out` may have either of the two. With `ReduceParams(update=True)`, the result is
-    added to the values of `out`.
+    shape consists of the dimensions that are not reduced. Its dtype is the dtype of x; if x is HALF
+    or FLOAT, `out` may have either of these two dtypes. With `ReduceParams(update=True)`, the
+    result is added to the values of `out`.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
@@ -250,8 +251,8 @@ def reduce_many(
 class _Job:
     """A checked reduction of the rows of `matrix` [rows, columns] to a tensor of shape `shape`.
 
-    `out` is that tensor, or None until it is created. `dtype` is its dtype, and `types` contains
-    the dtypes in which values are accumulated.
+    `out` is the tensor of the result, or None until it is created. `dtype` is the dtype of the
+    result, and `types` contains the dtypes in which values are accumulated.
     """
 
     matrix: Tensor
@@ -267,7 +268,7 @@ class _Job:
 
 
 def _check_into(into: Into, name: str) -> None:
-    """Raise `PoplibsError` unless `into` is a Sequence or compute sets, and `name` is a text.
+    """Raise `PoplibsError` unless `into` is a Sequence or compute sets, and `name` is a string.
 
     Compute sets are passed as a list.
     """
@@ -378,7 +379,7 @@ def _add_output(graph: Graph, job: _Job, name: str) -> None:
 def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
     """Add the vertices of all reductions to common compute sets.
 
-    Stage number i of each reduction is in compute set number i. A reduction with fewer stages than
+    Stage i of each reduction is added to compute set i, so a reduction with fewer stages than
     others uses only the first compute sets. If `prog` is a Sequence, an Execute of each compute set
     is appended to it.
     """
@@ -442,8 +443,8 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
     )
     cycles = plan.cycles
     if plan.steps == 1 and plan.stages:
-        # The plan assumes that every element is sent to the tile of its result. Correct the
-        # cycles for the elements that are on this tile already.
+        # The plan assumes that every element is sent to the tile of its result. Subtract the cycles
+        # for the elements that are already on the tile of their result.
         owners = graph.tile_map().at(job.result().flatten().positions() * job.dtype.size)
         bytes_moved = np.array(
             [
@@ -463,7 +464,7 @@ def _reduce_by_tiles(
 
     In the first stage, each tile reduces the rows that are on this tile. The result is a list of
     pairs (first column, matrix). Each matrix [partial results, columns] is for a range of
-    neighbouring columns that have equally many partial results.
+    neighbouring columns that have the same number of partial results.
     """
     placement = plan.placement
     second_operation = after(job.params.operation)
@@ -567,12 +568,13 @@ def _add_by_group(
 class _GroupVertices:
     """The vertices that reduce the groups of a plan, as arrays with an entry for each vertex.
 
-    A group consists of neighbouring columns of which a tile has the same rows.
+    A group consists of neighbouring columns whose elements on a tile are in the same rows.
 
     - `group`: the index of the group whose columns the vertex reduces.
     - `columns`: the number of columns that the vertex reduces.
     - `rows`: the number of rows that the vertex reduces.
-    - `across`: whether neighbours in memory are elements of the same column, not of the same row.
+    - `across`: whether elements of the same column, rather than of the same row, are neighbours in
+      memory.
     - `first_element`: the index in `Placement.places` of the first element that the vertex reduces.
     - `first_result`: the index of the first partial result that the vertex writes.
     """
@@ -586,11 +588,11 @@ class _GroupVertices:
 
 
 def _vertices_of_groups(plan: PlacedPlan, vector_width: int) -> _GroupVertices:
-    """Return the vertices that reduce the groups of a plan; they divide the columns of each group.
+    """Return the vertices that reduce a plan's groups and divide the columns of each group.
 
     The columns are divided in multiples of `vector_width`. `plan.alone` contains the number of
-    workers of each group, and a group has one vertex for each of them. If this number is 0, the
-    group has a single vertex.
+    workers for each group, and a group gets one vertex per worker. If this number is 0, the group
+    gets a single vertex.
     """
     groups = plan.placement.groups
     vertices_of_group = np.maximum(plan.alone, 1)
@@ -615,8 +617,8 @@ def _elements(places: Array, first: Array, columns: int, rows: int, across: int)
     """Return int64[vertices, rows, columns]: the positions in memory of each vertex's elements.
 
     `places` contains positions in memory, column by column. A vertex reads `columns` * `rows`
-    consecutive entries of it. `first` contains the index of each vertex's first entry. If `across`
-    is true, the returned shape is [vertices, columns, rows].
+    consecutive entries of `places`. `first` contains the index of each vertex's first entry. If
+    `across` is true, the returned shape is [vertices, columns, rows].
     """
     vertex_places = places[first[:, None] + np.arange(columns * rows)]
     positions: Array = vertex_places.reshape(-1, columns, rows)

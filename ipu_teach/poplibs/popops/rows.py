@@ -1,9 +1,9 @@
 """Helpers for slices at offsets that are known only at run time: views, vertices and checks.
 
-A tensor is viewed as a matrix. Its rows are the positions in the sliced dimensions, and its columns
-the positions in all dimensions that are not sliced. A tile works on whole columns. Tensors of
-`create_sliceable_tensor` are mapped by columns; to slice them, only row numbers are exchanged. For
-any other tensor, the columns are distributed linearly over the tiles, and the data is exchanged
+A tensor is viewed as a matrix. The rows of the matrix are the positions in the sliced dimensions,
+and the columns are the positions in all other dimensions. A tile works on complete columns. Tensors
+of `create_sliceable_tensor` are mapped by columns; to slice them, only row numbers are exchanged.
+For any other tensor, the columns are distributed linearly over the tiles, and the data is exchanged
 first.
 """
 
@@ -44,7 +44,7 @@ from ipu_teach.types import (
 )
 
 OFFSETS = (UNSIGNED_INT, INT)
-# Pairs (tile, intervals of columns): each tile works on the columns in its intervals.
+# A list of pairs (tile, intervals of columns): each tile works on the columns in its intervals.
 Placed = list[tuple[int, list[tuple[int, int]]]]
 _INTEGERS: tuple[type[DType], ...] = (
     UNSIGNED_CHAR,
@@ -56,7 +56,7 @@ _BITS = {dtype.size: dtype for dtype in _INTEGERS}
 
 
 class RowBlock(NamedTuple):
-    """The work of one vertex: some lookups in some rows and columns of a matrix.
+    """The part of a slice or update that one vertex computes: its lookups, rows and columns.
 
     A lookup is the index of a row that is read or updated. `lookups` is a slice of the list of all
     lookups. `rows` is an interval (begin, end), and `columns` a list of intervals.
@@ -75,8 +75,8 @@ class RowBlock(NamedTuple):
 def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) -> list[RowBlock]:
     """Return the blocks into which `plan` divides the matrix `rows` [rows, columns].
 
-    If `plan` is None, each block has all rows of some columns. `lookups` is the number of rows that
-    are read or updated.
+    If `plan` is None, each block consists of some complete columns. `lookups` is the number of rows
+    that are read or updated.
     """
     if plan is None:
         all_rows = (0, rows.shape[0])
@@ -96,8 +96,8 @@ def plan_for(
     """Return a plan that is faster than blocks of whole columns, or None if there is none.
 
     `rows` is a matrix [rows, columns], of which `lookups` rows are read or updated at a time. If
-    `operation` is None, the rows are read. Otherwise they are updated by `operation`; only "ADD"
-    can have a plan.
+    `operation` is None, the rows are read. Otherwise the rows are updated by `operation`; for any
+    operation other than "ADD", the result is None.
     """
     target = graph.target
     dtype = rows.dtype
@@ -133,9 +133,10 @@ def slice_rows(
 ) -> Tensor:
     """Return a tensor [numbers, columns]: the rows of `rows` whose indices are `numbers`.
 
-    An index that is out of range gives a row of zeros. If a plan divides the rows into parts, every
-    part looks up all indices, and the results of the parts are added. At most one of these results
-    is not zero, so their bits are added as integers.
+    An index that is out of range gives a row of zeros. If a plan divides the rows into parts, all
+    indices are looked up in every part, and the results of the parts are added. At most one of
+    these results is not zero, so their bit patterns can be added as integers, which preserves every
+    value exactly.
     """
     row_parts = [(0, rows.shape[0])] if plan is None else plan.rows()
     slices = graph.add_variable(
@@ -184,8 +185,8 @@ def update_rows(
 
     If a plan divides the indices into parts, the updates of each part are summed first, in FLOAT if
     the rows are HALF. Then the sums are added to the rows, first to last. If `is_unplanned` is
-    true, the rows are not mapped as the plan assumes. They are then copied to other tiles for the
-    last step, and copied back.
+    true, the rows are not mapped as the plan assumes: they are copied to other tiles before this
+    addition, and copied back afterwards.
     """
     # If the operation is not ADD, the order of the updates matters, so one vertex must apply all
     # updates of a row.
@@ -222,7 +223,7 @@ def update_rows(
     if is_summed_first:
         matrix = parts.reshape((num_parts, rows.num_elements))
         result = flat_rows = rows.flatten()
-        # The rows are moved to the tiles of the sums, and back after the addition.
+        # Unplanned rows are copied to the tiles of the sums, and copied back after the addition.
         if is_unplanned:
             result = laying.linear(graph, rows.dtype, flat_rows.shape, f"{name}/rows")
             prog.add(Copy(flat_rows, result))
@@ -243,9 +244,9 @@ def row_numbers(
     """Return a tensor [slices]: the offset of each slice as a single index.
 
     `offsets` is [slices, dims]. An offset is a position in a grid of shape `counts`, whose
-    positions are numbered in row-major order. The index of an offset outside the grid is not the
-    index of any position. If `clamped` is true, such an offset gets the index of the nearest
-    position instead.
+    positions are numbered in row-major order. An offset outside the grid gets an index that no
+    position has. If `clamped` is true, such an offset gets the index of the nearest position
+    instead.
     """
     if len(counts) == 1 and not clamped:
         return offsets[:, 0]
@@ -278,9 +279,9 @@ def spread_numbers(
 ) -> Tensor:
     """Return a tensor [slices, rows of a slice]: the indices of the rows that each slice covers.
 
-    `numbers` contains an index for each slice, from `row_numbers`, in the grid `counts` of all
-    possible offsets. The rows are the positions in a larger grid of shape `shape`, numbered in
-    row-major order. A slice covers a block of this grid, of shape `lengths`.
+    `numbers` contains, for each slice, the index of its offset in the grid `counts` of all possible
+    offsets, as returned by `row_numbers`. The rows are the positions in a larger grid of shape
+    `shape`, numbered in row-major order. A slice covers a block of this grid, of shape `lengths`.
     """
     if prod(lengths) == 1 or not counts:
         return numbers.reshape((numbers.num_elements, 1))
@@ -327,7 +328,7 @@ def rows_codelet(
     scale: type[DType] | None = None,
     updates: type[DType] | None = None,
 ) -> type[Vertex]:
-    """Return the codelet `base` for rows of `dtype` and for row indices of the dtype `numbers`.
+    """Return the codelet `base` for rows of type `dtype` and row indices of type `numbers`.
 
     `scale` and `updates` are the dtypes of the factor and of the updates, by default `dtype`. The
     codelet's name is, for example, popops::MultiUpdateOp<ADD,float,int>.
@@ -347,7 +348,7 @@ def rows_codelet(
 def fold(x: Tensor, along: Sequence[int]) -> Tensor:
     """Return a view of x [slices, *shape] in which the dimensions `along` come before the others.
 
-    `along` are dimensions of `shape`. The dimension of the slices remains the first.
+    `along` contains dimensions of `shape`. The dimension `slices` remains the first one.
     """
     other_dims = [d for d in range(x.rank - 1) if d not in along]
     return x.dim_shuffle([0, *(d + 1 for d in along), *(d + 1 for d in other_dims)])
@@ -379,7 +380,7 @@ def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
 
 
 def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Tensor, list[int]]:
-    """Return `(view, counts)`: all possible slices of x, and how many there are per dimension.
+    """Return `(view, counts)`: all possible slices of x, and the number of offsets per dimension.
 
     `view` is [slices, elements of a slice]. Its rows are the slices of x with the sizes `lengths`
     in the dimensions `along`; they overlap, so the view repeats elements. `counts` contains the
@@ -453,8 +454,8 @@ def on_columns(
     """Yield a pair `(tile, edges)` for each tile that works on columns of the operands.
 
     `operands` maps the names of fields to matrices with equal numbers of columns. `placed` assigns
-    the columns of the first operand to tiles. `edges` contains the tile's columns of every operand,
-    and `state`.
+    the columns of the first operand to tiles. `edges` contains, for each tile, the tile's columns
+    of every operand, and the fields in `state`.
     """
     for tile, pieces in placed(graph, next(iter(operands.values()))):
         yield tile, {field: columns_of(rows, pieces) for field, rows in operands.items()} | state

@@ -1,13 +1,13 @@
 """a = a + k b and related operations, in place: one compute set with one vertex per tile.
 
 A vertex works on the elements of a that are on its tile. b is converted to the dtype of a. First
-each product is rounded to that dtype, and then the sum. A factor is a number, or a tensor of one
-element that is sent to every tile. The cycles are those of PopLibs' ScaledAdd, with its operations
-ADD, SUBTRACT and AXPBY.
+each product is rounded to this dtype, and then the sum is rounded. A factor is a number, or a
+tensor of one element that is sent to every tile. The cycles are those of PopLibs' ScaledAdd, with
+its operations ADD, SUBTRACT and AXPBY.
 
-If a is HALF and HALF does not represent a factor precisely enough ("scaleFloatToHalfTolerance"),
-`scaled_add_to` computes in FLOAT and rounds once. A factor in a FLOAT tensor is compared with this
-tolerance when the program runs.
+If a is HALF and HALF does not represent a factor precisely enough (option
+"scaleFloatToHalfTolerance"), `scaled_add_to` computes in FLOAT and rounds once. If the factor is a
+FLOAT tensor, its precision in HALF is checked when the program runs.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ScaledAddTensor(ScaledAdd[A, B]):
 
 
 class ScaledAddWide(_Scaled[A, B]):
-    """Replace a of HALF by a + k b, computed in FLOAT and rounded once."""
+    """Replace a, which is HALF, by a + k b, computed in FLOAT and rounded once."""
 
     k: FLOAT
 
@@ -102,7 +102,7 @@ class ScaledAddWide(_Scaled[A, B]):
 
 
 class ScaledAddWideTensor(_Scaled[A, B]):
-    """Replace a by a + k b, in HALF if that represents k within the tolerance, else in FLOAT."""
+    """Replace a by a + k b, in HALF if HALF represents k within the tolerance, or else in FLOAT."""
 
     k: Input[FLOAT]
     tolerance: ClassVar[float]
@@ -157,7 +157,7 @@ class XMinusAXPlusBY(AXPBY[A, B]):
 
 
 class XMinusAXPlusBYTensor(XMinusAXPlusBY[A, B]):
-    """Replace a by (a - ka a) + kb b, where ka and kb are tensors. It takes as long as AXPBY."""
+    """Replace a by (a - ka a) + kb b, for factors that are tensors, with the cycles of AXPBY."""
 
     ka: Input[A]
     kb: Input[A]
@@ -175,8 +175,8 @@ def scaled_add_to(
 ) -> None:
     """Add k * b to a, for tensors of equal shape; b is converted to the dtype of a.
 
-    First the product is rounded, and then the sum. `k` is a number, or a tensor of one element of
-    a's dtype; if a is HALF, the tensor may also be FLOAT. `options` may contain:
+    First the product is rounded, and then the sum is rounded. `k` is a number, or a tensor of one
+    element of a's dtype; if a is HALF, the tensor may also be FLOAT. `options` may contain:
 
     * "optimizeForSpeed" (default False): the model assumes that a and b are in different memory
       elements, so that both are read in the same cycle;
@@ -229,9 +229,9 @@ def scaled_subtract_from(
 ) -> None:
     """Subtract k * b from a, for tensors of equal shape; b is converted to the dtype of a.
 
-    First the product is rounded, and then the difference. `k` is a number, or a tensor of one
-    element of a's dtype. `options` are those of `scaled_add_to`; "scaleFloatToHalfTolerance" has no
-    effect here.
+    First the product is rounded, and then the difference is rounded. `k` is a number, or a tensor
+    of one element of a's dtype. `options` are those of `scaled_add_to`; "scaleFloatToHalfTolerance"
+    has no effect here.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.
@@ -282,7 +282,7 @@ def axpby_to(
         for name, factor in (("ka", ka), ("kb", kb))
     }
     has_tensors = any(isinstance(factor, Tensor) for factor in factors.values())
-    if has_tensors:  # The codelet takes two tensors: turn a number into a constant tensor.
+    if has_tensors:  # The codelet takes two tensors, so turn a number into a constant tensor.
         for name, factor in factors.items():
             factors[name] = scalar(graph, a.dtype, factor, f"{debug_context}/{name}")
     base_codelet: type[Vertex]

@@ -4,11 +4,11 @@ A table [entries, columns] is divided into blocks of rows and columns. A *lookup
 row that is read or updated. The lookups are divided into parts. Each tile works on one block and
 one part of the lookups. The tiles with the same block divide its storage between them.
 
-For a slice, each of these tiles receives the whole block, and looks up its part of the numbers. If
-the rows of the table are divided, a second compute set combines the results of the blocks. For an
-update, every tile receives the updates of its rows. If the lookups are divided, each tile sums its
-own part, and a second compute set adds the sums to the table. PopLibs plans the same partitions
-(popops/DynamicSlice.cpp).
+For a slice, each of these tiles receives the complete block and one part of the lookups, and looks
+up this part. If the rows of the table are divided, a second compute set combines the results of the
+blocks. For an update, every tile receives the updates of its rows. If the lookups are divided, each
+tile sums its own part, and a second compute set adds the sums to the table. PopLibs plans the same
+partitions (popops/DynamicSlice.cpp).
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ OPTIONS = (
     Option("operationForUpdate", ("none", "add", "max"), "add"),
     Option("availableMemoryProportion", float),
     Option("planMinimisationTarget", ("memory", "cycles"), "memory"),
-    # PopLibs' estimate is for the worst case: one worker updates all rows. So the distribution and
-    # the order of the row numbers make no difference.
+    # These options have no effect, because PopLibs' estimate is for the worst case, in which one
+    # worker updates all rows: the distribution and the order of the row numbers then make no
+    # difference.
     Option("indicesDistribution", ("uniform", "onePoint"), "uniform", effect=False),
     Option("indicesAreSorted", bool, False, effect=False),
 )
@@ -55,7 +56,7 @@ OPTIONS = (
 class SlicePlan:
     """The partition of a table [entries, columns] for reading and updating single rows.
 
-    The table is divided into `row_parts` by `column_parts` blocks, and `lookup_parts` tiles work on
+    The table is divided into `row_parts` x `column_parts` blocks, and `lookup_parts` tiles work on
     each block. The plan is for reading or updating `lookups` rows at a time. `parts` contains pairs
     (label, modelled cycles), one for each step. `table_bytes` and `temporary_bytes` are the bytes
     of the table and of temporary data on the fullest tile. To see the plan, print it or show it in
@@ -89,8 +90,8 @@ class SlicePlan:
         """Return a tuple (tile, rows, columns, lookups) for every tile that works on a block.
 
         Rows, columns and lookups are intervals (begin, end). A lookup is the index of a row that is
-        read or updated. `lookups` is the number of lookups, by default the number in the plan. The
-        tiles are distributed evenly over the machine.
+        read or updated. The argument `lookups` is the total number of lookups, by default that of
+        the plan. The tiles are distributed evenly over the machine.
         """
         column_intervals = balanced_partition(self.columns, self.column_parts)
         lookup_intervals = balanced_partition(
@@ -161,8 +162,8 @@ def embedding_plan(
     * "usedForSlice" and "usedForUpdate" (both True by default): which operations the plan is for;
     * "operationForUpdate": "add" (the default), "max" or "none";
     * "planMinimisationTarget": "memory" (the bytes on the fullest tile, the default) or "cycles";
-    * "availableMemoryProportion": the limit of temporary data, as a share of a tile's memory (no
-      limit by default);
+    * "availableMemoryProportion": the limit for temporary data, as a fraction of a tile's memory
+      (no limit by default);
     * "indicesDistribution" and "indicesAreSorted", which have no effect.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
@@ -233,8 +234,8 @@ def _cuts(sizes: tuple[int, int, int], num_tiles: int) -> Iterator[tuple[int, in
     """Yield `(column_parts, row_parts, lookup_parts)` for each partition to compare.
 
     `sizes` is (rows of the table, columns of the table, rows that are read or updated at a time). A
-    partition has at most one part per tile. For the third size, only some numbers of parts are
-    compared, each at least 10 % larger than the previous number.
+    partition has at most one part per tile. For `lookup_parts`, only some numbers are compared,
+    each at least 10 % larger than the previous one.
     """
     lookup_choices = [1]
     for count in _counts(sizes[2], num_tiles):
@@ -261,11 +262,11 @@ def quicker_plan(
 ) -> SlicePlan | None:
     """Return the fastest plan that takes fewer than `cycles` cycles, or None if there is none.
 
-    The plan is for a table with any tile mapping, and `elements_held` is the number of its elements
-    on the fullest tile. `sizes` is (rows of the table, columns of the table, rows that are read or
-    updated at a time). The plan is for slices or, if `slices` is false, for updates by addition.
-    Its temporary data is at most a quarter of a tile's memory. If `cycles` is at most that of two
-    empty supersteps, return None without a search.
+    The plan is for a table with any tile mapping, and `elements_held` is the number of the table's
+    elements on the fullest tile. `sizes` is (rows of the table, columns of the table, rows that are
+    read or updated at a time). The plan is for slices or, if `slices` is false, for updates by
+    addition. The temporary data of the plan takes at most a quarter of a tile's memory. If `cycles`
+    is at most the number of cycles of two empty supersteps, return None without a search.
     """
     options: Settled = {
         "usedForSlice": slices,
@@ -301,15 +302,15 @@ def _counts(size: int, maximum: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _superstep(target: Target) -> int:
-    """Return the cycles of a superstep without compute: its sync, and the latency of its exchange.
+    """Return the cycles of a superstep without compute: a sync, and the latency of an exchange.
 
-    The latency is that of the tile that the data reaches last.
+    The latency is the time until data has reached the most distant tile.
     """
     return target.internal_sync_cycles + int(arrival_cycles(target).max())
 
 
 class _Share(NamedTuple):
-    """The work of a tile: it reads or updates `lookups` rows of a block [rows, columns]."""
+    """What one tile computes: it reads or updates `lookups` rows of a block [rows, columns]."""
 
     rows: int
     columns: int
@@ -341,7 +342,7 @@ def planned(
     `chosen` contains the options of `embedding_plan`. The model assumes that the row indices and
     the updates come from other tiles. If `elements_held` is 0, the table is mapped by the plan.
     Otherwise the table also comes from other tiles, and `elements_held` is the number of its
-    elements on the fullest of them.
+    elements on the fullest of these tiles.
     """
     entries, columns, lookups = sizes
     share = _Share(
@@ -394,11 +395,11 @@ def planned(
 def _slice_parts(
     share: _Share, received_bytes: int, num_elements: int, row_parts: int
 ) -> tuple[list[tuple[str, int]], int]:
-    """Return `(parts, temporary_bytes)` of a slice, for the tile with the most work.
+    """Return `(parts, temporary_bytes)` of a slice, for the tile that computes the most.
 
-    `parts` contains a pair (label, cycles) for each step of the slice. `share` is the tile's work,
-    and `received_bytes` the number of bytes that it receives. The complete result has
-    `num_elements` elements. The rows of the table are divided into `row_parts` parts.
+    `parts` contains a pair (label, cycles) for each step of the slice. `share` describes what the
+    tile computes, and `received_bytes` is the number of bytes that it receives. The complete result
+    has `num_elements` elements. The rows of the table are divided into `row_parts` parts.
     """
     dtype = share.dtype
     target = share.target
@@ -416,11 +417,12 @@ def _slice_parts(
 def _update_parts(
     share: _Share, received_bytes: int, lookup_parts: int, operation: str, held_bytes: int
 ) -> tuple[list[tuple[str, int]], int]:
-    """Return `(parts, temporary_bytes)` of an update, for the tile with the most work.
+    """Return `(parts, temporary_bytes)` of an update, for the tile that computes the most.
 
-    `parts` contains a pair (label, cycles) for each step of the update. `share` is the tile's work,
-    and `received_bytes` the number of bytes that it receives. If `held_bytes` is not 0, the table
-    itself is moved, too, and the fullest tile has `held_bytes` bytes of it.
+    `parts` contains a pair (label, cycles) for each step of the update. `share` describes what the
+    tile computes, and `received_bytes` is the number of bytes that it receives. If `held_bytes` is
+    not 0, the table itself is moved, too, and `held_bytes` is the number of the table's bytes on
+    the fullest tile.
     """
     dtype = share.dtype
     target = share.target

@@ -1,4 +1,4 @@
-"""The codelets that read and write rows of a matrix, of which a tile has some columns.
+"""The codelets that read and write rows of a matrix whose columns are distributed over tiles.
 
 The cycles are PopLibs' estimates of DynamicSlice1D, MultiSlice, MultiUpdate and MultiUpdateOp
 (popops/PerformanceEstimation.cpp). PopLibs has no estimate of an update by MUL; the model assumes
@@ -74,7 +74,7 @@ def _start(offset: Array, rows: int) -> Array:
 
 
 class MultiSlice(SupervisorVertex):
-    """Set `out` to the rows of `base` with the numbers in `offsets`, or 0 if there is no such row.
+    """Set `out` to the rows of `base` whose numbers are in `offsets`; a missing row becomes zeros.
 
     `first` is the number of the first row of `base`. In the field annotations, UNSIGNED_INT stands
     for the dtype of the row numbers.
@@ -99,10 +99,10 @@ class MultiSlice(SupervisorVertex):
 
 
 class MultiUpdate(SupervisorVertex):
-    """Replace the rows of `base` with the numbers in `offsets` by the rows of `updates`, in order.
+    """Replace the rows of `base` whose numbers are in `offsets` by the rows of `updates`, in order.
 
-    The first row of `base` has the number `first`. If there is no row with a number, its update is
-    skipped.
+    The first row of `base` has the number `first`. If `base` has no row with a certain number, the
+    update for this number is skipped.
     """
 
     base: InOut[Vector[Vector[FLOAT]]]
@@ -125,7 +125,7 @@ class MultiUpdate(SupervisorVertex):
 
 
 class MultiUpdateOp(SupervisorVertex, Generic[K, U]):
-    """Update the rows of `base` with the numbers in `offsets` by the rows of `updates`, in order.
+    """Update the rows of `base` whose numbers are in `offsets` by the rows of `updates`, in order.
 
     The operation is ADD (of `scale` times `updates`), MUL or MAX. Sums of HALF are accumulated in
     FLOAT and rounded once; updates of HALF may be added to FLOAT.

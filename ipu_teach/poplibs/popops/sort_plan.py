@@ -33,8 +33,8 @@ _FAN_INS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 class Stage:
     """A stage that joins `fan_in` neighbouring runs (sorted groups of elements) to one run.
 
-    If `by_ranks` is true, several tiles compute the position of each element in the result, its
-    rank. Otherwise one tile merges the runs.
+    If `by_ranks` is true, several tiles compute the rank of each element, which is its position in
+    the result. Otherwise one tile merges the runs.
     """
 
     fan_in: int
@@ -45,9 +45,9 @@ class Stage:
 class SortPlan:
     """A plan for sorting rows, or for selecting their first elements.
 
-    The rows are divided into `groups` groups on different tiles. Each row is divided into `chunks`
-    chunks, each on one tile, and the `stages` join the sorted chunks. `cycles` is the number of
-    modelled cycles.
+    The rows are divided into `groups` groups, which are sorted on different tiles. Each row is
+    divided into `chunks` chunks; each chunk is sorted on one tile, and the `stages` join the sorted
+    chunks. `cycles` is the number of modelled cycles.
     """
 
     groups: int
@@ -70,7 +70,7 @@ class Grid:
 
     @property
     def groups_per_ipu(self) -> int:
-        """The number of groups of rows on the IPU that has most of them."""
+        """The number of row groups on the IPU that has the most groups."""
         return max(1, -(-self.groups // self.ipus))
 
     @property
@@ -79,7 +79,7 @@ class Grid:
         return max(1, self.tiles_per_ipu // self.groups_per_ipu)
 
     def tiles(self, group: int, part: int, parts: int) -> range:
-        """Return the tiles of part number `part` of the group number `group`.
+        """Return the tiles of part `part` of group `group`; both numbers begin at 0.
 
         The tiles of a group are divided into `parts` parts.
         """
@@ -95,13 +95,13 @@ class Grid:
 
 @dataclass(frozen=True)
 class Cuts:
-    """The numbers of vertices between which the work of a ranking is divided.
+    """The numbers of vertices in the steps of a ranking.
 
     A ranking joins runs, which are sorted groups of elements. In the first step, there is a vertex
-    for each pair of runs, which counts for each element how many elements of the other run come
-    before it. In the second step, `sums` vertices add the counts for each run. In the third step,
-    `blocks` vertices write each run to blocks of the result. In the last step, `parts` vertices
-    combine the blocks.
+    for each pair of runs. It counts, for each element, how many elements of the other run come
+    before this element. In the second step, `sums` vertices add the counts for each run. In the
+    third step, `blocks` vertices write each run to blocks of the result. In the last step, `parts`
+    vertices combine the blocks.
     """
 
     sums: int
@@ -113,7 +113,7 @@ def cuts(runs: int, length: int, retained: int, tiles: int, target: Target) -> C
     """Return the numbers of vertices for a ranking that joins `runs` sorted runs on `tiles` tiles.
 
     A run has at most `length` elements, and the result has `retained` elements. The numbers are
-    limited, so that every vertex has an element for each of its workers.
+    limited, so that a vertex has at least about as many elements as its tile has workers.
     """
     num_workers = target.num_worker_contexts
     tiles_per_run = max(1, tiles // runs)
@@ -133,8 +133,8 @@ def grid(groups: int, target: Target) -> Grid:
 def planned(rows: int, n: int, k: int, dtypes: Dtypes, target: Target) -> SortPlan:
     """Return the cheapest plan for the first `k` elements in each of `rows` rows of `n` elements.
 
-    `dtypes` is a tuple of the dtype of the keys, and of the dtype of the values if there are values
-    that move with the keys.
+    `dtypes` is a tuple that contains the dtype of the keys and, if there are values that move with
+    the keys, the dtype of the values.
     """
     plans = (
         _Planner(rows, n, k, chunks, dtypes=dtypes, target=target).plan()
@@ -147,8 +147,9 @@ def _chunks(n: int, target: Target) -> list[int]:
     """Return the numbers of chunks to compare, ascending.
 
     The candidates are the powers of 2, the midpoints between them, and the limit itself. The limit
-    is the number of tiles of an IPU, or `n` if that is less. Each candidate is replaced by the
-    number of chunks that are not empty if all chunks but the last have the same length.
+    is the number of tiles of an IPU, or `n` if `n` is less. With some candidates, the last chunks
+    would be empty, because all chunks except the last one have the same length. Such a candidate is
+    replaced by its number of nonempty chunks.
     """
     num_tiles = max(1, min(n, target.tiles_per_ipu))
     powers_of_two = [2**i for i in range(num_tiles.bit_length())]
@@ -186,7 +187,7 @@ class _Planner:
         return SortPlan(self.groups, self.chunks, stages, first_cycles + cycles)
 
     def _best(self, runs: int, length: int) -> tuple[int, tuple[Stage, ...]]:
-        """Return `(cycles, stages)` of the cheapest stages that join `runs` runs to a single one.
+        """Return `(cycles, stages)` of the cheapest stages that join `runs` runs to a single run.
 
         A run is a sorted group of `length` elements.
         """
@@ -242,6 +243,6 @@ class _Planner:
         )
 
     def _step(self, received_bytes: int) -> int:
-        """Return the cycles of a sync and an exchange in which a tile receives this many bytes."""
+        """Return the cycles of a sync and of an exchange of `received_bytes` bytes per tile."""
         start_cycles = self.target.internal_sync_cycles + self.target.exchange_latency_cycles
         return start_cycles + int(exchange_cycles(received_bytes, self.target))

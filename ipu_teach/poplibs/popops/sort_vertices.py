@@ -18,7 +18,7 @@ from ipu_teach.types import UNSIGNED_INT, Array, DType
 
 K = TypeVar("K")
 V = TypeVar("V")
-# The word in a codelet's name for each value of its constant `largest`.
+# Maps each value of a codelet's constant `largest` to the word for it in the codelet's name.
 WORDS = {True: "largest", False: "smallest"}
 
 
@@ -26,8 +26,9 @@ def order_of(keys: Array, k: int, largest: bool, descending: bool) -> Array:
     """Return the columns of the k largest or smallest keys of each row: int64[rows, k].
 
     `keys` is [rows, n]. The keys in the returned columns are in descending or ascending order. The
-    largest keys are selected in descending order, and the smallest in ascending order; in both,
-    equal keys keep their order. If the other order is requested, the result is reversed.
+    largest keys are selected in descending order, and the smallest in ascending order; in both
+    cases, equal keys keep their order. If the opposite order is requested, the selected columns are
+    reversed, so equal keys are reversed, too.
     """
     row_length = keys.shape[1]
     ascending_order = np.argsort(keys, axis=1, kind="stable")
@@ -68,7 +69,7 @@ class SortRows(SupervisorVertex, Generic[K]):
 
 
 class SortRowsKV(SupervisorVertex, Generic[K, V]):
-    """Set `out` to the k largest or smallest keys of each row, and `picked` to their values.
+    """Set `out` to the k largest or smallest keys of each row, and `picked` to these keys' values.
 
     The keys are in order. In a row, each group of `run` keys is sorted already.
     """
@@ -120,7 +121,7 @@ class RankPair(SupervisorVertex, Generic[K]):
 
 
 class SumRanks(SupervisorVertex):
-    """Set `ranks` to the ranks of some elements of a sorted run.
+    """Set `ranks` to the ranks of consecutive elements of a sorted run.
 
     The rank of an element is the sum of its counts plus its position in the run. `counts` has a
     column for each element, and a row for each other run. The first element has the position
@@ -143,8 +144,8 @@ class SumRanks(SupervisorVertex):
 class ScatterRun(SupervisorVertex, Generic[K]):
     """Write the elements of a sorted run to `out`, at the positions of their ranks.
 
-    `ranks` contains the rank of each element. The first element of `out` has the rank `begin`. If
-    the element with a rank is in another run, `out` is 0 at this position.
+    `ranks` contains the rank of each element. The first element of `out` has the rank `begin`. At
+    positions whose ranks belong to elements of other runs, `out` is 0.
     """
 
     ranks: Input[Vector[UNSIGNED_INT]]

@@ -1,11 +1,11 @@
-"""Order along a dimension: `top_k`, `sort` and variants, and the positions of extremes.
+"""Sorting along a dimension: `top_k`, `sort` and variants, and the positions of extremes.
 
 A long row is divided into chunks, which are sorted on different tiles and merged. The module
 `sort_plan` chooses the number of chunks and how they are merged. Many rows are distributed evenly
 over the tiles. Equal elements keep their order if the largest are returned in descending order, or
-the smallest in ascending order; otherwise their order is reversed. In an order, NaN is larger than
-any number. The module `extremes` searches for the largest or smallest element, and returns NaN if a
-row contains NaN.
+the smallest in ascending order; otherwise their order is reversed. When elements are sorted, NaN is
+larger than any number. The module `extremes` searches for the largest or smallest element, and
+returns NaN if a row contains NaN.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SortOrder(Enum):
 @described
 @dataclass(frozen=True)
 class TopKParams:
-    """The parameters of `top_k`: how many elements, whether the largest, and in which order."""
+    """The parameters of `top_k`: `k`, whether to select the largest elements, and their order."""
 
     k: int
     largest: bool = True
@@ -179,8 +179,8 @@ def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
     """Return the position of the largest element of each row of x, as UNSIGNED_INT.
 
     A row is a vector along the last dimension of x. If several elements are equal to the largest,
-    the result is the first of their positions. If a row contains NaN, it is the position of the
-    first NaN.
+    the result is the first of their positions. If a row contains NaN, the result is the position of
+    the first NaN.
 
     :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
@@ -192,8 +192,8 @@ def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
     """Return the position of the smallest element of each row of x, as UNSIGNED_INT.
 
     A row is a vector along the last dimension of x. If several elements are equal to the smallest,
-    the result is the first of their positions. If a row contains NaN, it is the position of the
-    first NaN.
+    the result is the first of their positions. If a row contains NaN, the result is the position of
+    the first NaN.
 
     :raises PoplibsError: if x is BOOL or has an 8-bit float dtype, or if its rows have no elements.
     """
@@ -265,8 +265,8 @@ def _sorted(
 ) -> tuple[Tensor, Tensor]:
     """Return `(keys, values)`: the k keys of each row that `params` selects, and their values.
 
-    If `values` is None, the second tensor depends on `with_places`. If it is true, the tensor
-    contains the positions of the keys in their rows. Otherwise it is the first tensor.
+    If `values` is None, the second tensor depends on `with_places`: if `with_places` is true, it
+    contains the positions of the keys in their rows; otherwise, it is the same tensor as the first.
     """
     rows = {"keys": keys.reshape((_rows(keys), keys.shape[-1]))}
     if values is not None:

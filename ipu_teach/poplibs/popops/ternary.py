@@ -1,7 +1,7 @@
 """Operations with three operands: select and clamp, each in three forms.
 
 If all operands are tensors, the vertices Select and Clamp compute the operations. If some operands
-are numbers, a fused expression of `popops.map` computes them.
+are numbers, a fused expression of `popops.map` computes the operation.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 def select(
     graph: Graph, a: Operand, b: Operand, mask: Free, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return a new tensor: the elements of a where `mask` (BOOL) is true, and otherwise those of b.
+    """Return a new tensor: the elements of a where `mask` (BOOL) is true, else the elements of b.
 
     Operands are broadcast as in numpy. a and b have the same dtype; one of the two may be a number.
     The result is mapped like the operand of its shape that has the fewest elements on its fullest
@@ -53,7 +53,7 @@ def select(
 def select_in_place(
     graph: Graph, a: Free, b: Operand, mask: Free, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Keep the elements of a where `mask` (BOOL) is true, and replace the others by those of b.
+    """Replace the elements of a where `mask` (BOOL) is false by the elements of b.
 
     The requirements on the operands are those of `select`.
 
@@ -73,7 +73,7 @@ def select_with_output(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Write the elements of a where `mask` (BOOL) is true, and otherwise those of b, to `out`.
+    """Write to `out` the elements of a where `mask` (BOOL) is true, and of b where it is false.
 
     The requirements on the operands are those of `select`.
 

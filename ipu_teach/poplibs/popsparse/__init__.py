@@ -1,8 +1,8 @@
 """popsparse: products of sparse and dense matrices, and sparse matrices on the host.
 
 In `static`, the pattern (the positions of the stored blocks) is compiled into the program, and only
-the values may change. In `dynamic`, one program works for all patterns up to a number of blocks,
-for training that prunes and regrows weights.
+the values may change. In `dynamic`, one program works for all patterns with up to a fixed number of
+blocks, as needed for training that prunes and regrows weights.
 
 The following parts of PopLibs' popsparse are missing, because no lesson or figure needs them: dense
 times sparse (transpose both), CSC, sparse embeddings, groups, the partitioning by zoltan, and the

@@ -1,10 +1,11 @@
-"""The partition of a dynamic sparse product, and the data that the host writes to its tiles.
+"""The partition of a dynamic sparse product, and the data that the host writes for it.
 
 The sparse matrix is divided into rectangular parts of whole blocks. Each part has a *bucket*, which
 is a number of slots on a tile; a slot can store one block. A bucket has 30 % more slots
-(`OVERSIZE`) than it would need if the greatest permitted number of blocks were distributed evenly,
-but not more than its part has blocks. If a part has more blocks than its bucket has slots, the
-remaining blocks *spill*: they are stored in the nearest previous bucket with an empty slot.
+(`OVERSIZE`) than it would need if the greatest permitted number of blocks were distributed evenly
+over all buckets, but at most one slot for each position of a block in its part. If a part has more
+blocks than its bucket has slots, the remaining blocks *spill*: they are stored in the nearest
+previous bucket with an empty slot.
 
 On the device, the buckets move around a ring of all parts, one part per step, until every spilled
 block has reached the tile of its own part. One program therefore works for any pattern that does
@@ -34,9 +35,9 @@ from ipu_teach.poplibs.popsparse.static_plan import (
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, Array, DType
 
-OVERSIZE = 0.3  # the default of PopLibs' option metaInfoBucketOversizeProportion
+OVERSIZE = 0.3  # The default of PopLibs' option metaInfoBucketOversizeProportion.
 EMPTY = 0xFFFF  # The part number that the host writes for an empty slot.
-PLACES = 3  # Each slot has three numbers: its block's part, and the row and column in the part.
+PLACES = 3  # Numbers per slot: the part of its block, and the row and column in the part.
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Cut:
     - `row_parts`: the number of parts into which the sparse operand's rows are divided.
     - `column_parts`: the number of parts into which the sparse operand's columns are divided.
     - `n_parts`: the intervals (begin, end) into which the dense operand's columns are divided.
-    - `slots`: the number of blocks that a bucket can store.
+    - `slots`: the number of slots per bucket; each slot can store one block.
     - `cycles`: the cycles of a product with full buckets, without further steps.
     - `step_cycles`: the cycles of each further step, after the buckets have moved to the next
       tiles.
@@ -168,7 +169,7 @@ def cut_for(
 ) -> Cut:
     """Return the partition with the fewest modelled cycles for a product with sums of FLOAT.
 
-    Buckets are assumed to be full. Only partitions whose temporary data fits into the share
+    Buckets are assumed to be full. Only partitions whose temporary data fits into the fraction
     `proportion` (0 to 1) of a tile's memory are considered. If there is none, the result is the
     partition with the least temporary data.
 
@@ -234,14 +235,14 @@ def cut_for(
 def _partitions(
     num_rows: int, num_columns: int, num_vectors: int, num_tiles: int
 ) -> tuple[Array, Array, Array]:
-    """Return `(row parts, column parts, dense parts)`: arrays with an entry for each partition.
+    """Return arrays `(row parts, column parts, dense parts)` with an entry for each partition.
 
-    The entries are the numbers of parts into which the rows and columns of the sparse operand, and
-    the columns of the dense operand, are divided. Their product is at most `num_tiles`. A number is
-    left out if a smaller number gives parts of the same largest size. The sparse operand has
-    `num_rows` rows and `num_columns` columns of blocks. A row of the dense operand has
-    `num_vectors` vectors of the data path. The number of sparse parts, and the rows and columns of
-    a part, counted in blocks, are below `EMPTY`.
+    The entries are the numbers of parts into which the rows of the sparse operand, its columns, and
+    the columns of the dense operand are divided. The product of the three numbers is at most
+    `num_tiles`. A number of parts is left out if, with fewer parts, the largest part has the same
+    size. The sparse operand has `num_rows` rows and `num_columns` columns of blocks. A row of the
+    dense operand has `num_vectors` vectors of the data path. The number of sparse parts, and the
+    rows and columns of a part, counted in blocks, are below `EMPTY`.
 
     :raises PoplibsError: if there is no such partition.
     """
@@ -249,8 +250,8 @@ def _partitions(
     row_parts, column_parts, n_parts = (
         grid.ravel() for grid in np.meshgrid(*part_counts, indexing="ij")
     )
-    # Rows, columns and parts are 16-bit numbers below EMPTY. The number EMPTY stands for an empty
-    # slot.
+    # The indices of rows, columns and parts are 16-bit numbers below EMPTY, because the number
+    # EMPTY means an empty slot.
     fits = (row_parts * column_parts * n_parts <= num_tiles) & (
         np.maximum(
             row_parts * column_parts, np.maximum(num_rows / row_parts, num_columns / column_parts)
@@ -267,10 +268,11 @@ def _partitions(
 
 
 def spare(slots: Array | int) -> Array | int:
-    """Return how many slots a bucket has in addition to those that an even distribution needs.
+    """Return the number of a bucket's slots beyond those that an even distribution would need.
 
-    `slots` is the number of slots. The blocks need 1 / (1 + `OVERSIZE`) of them, rounded down, if
-    the greatest permitted number of blocks is distributed evenly over the buckets.
+    `slots` is the number of slots of the bucket. If the greatest permitted number of blocks were
+    distributed evenly over the buckets, the blocks would need 1 / (1 + `OVERSIZE`) of these slots,
+    rounded down.
     """
     return slots - slots * 10 // round(10 * (1 + OVERSIZE))
 
@@ -314,12 +316,12 @@ class Bucket:
 
     @property
     def spilled(self) -> int:
-        """The number of blocks in the bucket that belong to other parts than `number`."""
+        """The number of blocks in the bucket that belong to parts other than `number`."""
         return sum(blocks for _, blocks in self.held) - self.own
 
 
 class Partitioner:
-    """An encoder on the host, which stores sparse matrices in the buckets of a dynamic product.
+    """An encoder on the host, which arranges sparse matrices in the buckets of a dynamic product.
 
     `cut` is the partition of the product.
 
@@ -352,7 +354,8 @@ class Partitioner:
         num_unstored = blocks_of_part - used_slots
         num_steps = 0
         num_stored = used_slots.copy()
-        # In iteration i, each part stores remaining blocks in the i-th bucket before its own one.
+        # In iteration i, the remaining blocks of each part go to free slots of the i-th bucket
+        # before the part's own bucket.
         while num_unstored.any():
             num_steps += 1
             free_slots = np.roll(cut.slots - used_slots, num_steps)
@@ -377,7 +380,7 @@ class Partitioner:
         return SparsityData(np.append(np.uint16(num_steps), meta.ravel()), values)
 
     def _owners(self, csr: CSRMatrix) -> tuple[Array, tuple[Array, Array]]:
-        """Return `(parts, (rows, columns))`: the part of each block, and its position in the part.
+        """Return `(parts, (rows, columns))`: each block's part, and its position within this part.
 
         The three arrays have an entry for each block. Rows and columns are counted in blocks, from
         the first row and column of the part.
@@ -431,7 +434,7 @@ class Partitioner:
 
     @library
     def buckets(self, csr: CSRMatrix) -> tuple[Bucket, ...]:
-        """Return all buckets, filled with the blocks of `csr`; pictures show them.
+        """Return all buckets, filled with the blocks of `csr`, for example to draw them.
 
         The errors are those of `encode`.
         """

@@ -8,10 +8,11 @@
 
 The sparse matrix is divided into rectangular parts. Each part has a bucket, which can store a fixed
 number of blocks (see the module `buckets`). In the first step, the tiles of each bucket multiply
-its blocks. Before each further step, every bucket moves to the tiles of the next part. The model
-counts the cycles of the first step for a full bucket, and those of each further step for 3/13 of a
-bucket (see `buckets.spare`). On a chip, the time of a step depends on the pattern. PopLibs'
-planner options are missing, and plans are not cached, because a plan takes only milliseconds.
+those of its blocks that belong to their part. Before each further step, every bucket moves to the
+tiles of the next part. The model counts the cycles of the first step for a full bucket, and those
+of each further step for 3/13 of a bucket (see `buckets.spare`). On a chip, the time of a step
+depends on the pattern. PopLibs' planner options are missing, and plans are not cached, because a
+plan takes only milliseconds.
 """
 
 from __future__ import annotations
@@ -74,11 +75,11 @@ class SparseTensor:
     """A sparse matrix on the device, whose blocks are stored in buckets.
 
     A bucket is a part of the tile memory with slots, and a slot can store one block. `meta_info`,
-    UNSIGNED_SHORT[1 + buckets * slots * 3], contains the number of steps after the first step, and
-    three numbers for each slot: the position of its block. `nz_values` [buckets, slots, b, b]
-    contains the values of the blocks, and zeros in empty slots. The host encodes both arrays with a
-    `Partitioner` for the same parameters, and writes them to these tensors. `cut` is the partition
-    of the matrix.
+    UNSIGNED_SHORT[1 + buckets * slots * 3], contains the number of steps after the first step and,
+    for each slot, three numbers: the part of its block, and the block's row and column in this
+    part. `nz_values` [buckets, slots, b, b] contains the values of the blocks, and zeros in empty
+    slots. The host encodes both arrays with a `Partitioner` for the same parameters, and writes
+    them to these tensors. `cut` is the partition of the matrix.
     """
 
     meta_info: Tensor
@@ -112,7 +113,7 @@ class _OfBucket(SupervisorVertex):
     def blocks(self) -> int:
         """Return the number of blocks for which the cycles are modelled.
 
-        It is the number of slots in the first step, and `spare(number of slots)` in further steps.
+        For the first step, it is the number of slots; for further steps, `spare(number of slots)`.
         """
         num_slots = len(self.meta) // PLACES
         return num_slots if self.first else int(spare(num_slots))
@@ -121,7 +122,7 @@ class _OfBucket(SupervisorVertex):
 class DynamicSparsePartial(_OfBucket):
     """Set `sums` to the product of a part of the sparse matrix and the rows of x.
 
-    `me` is the index of the part. Only those of its blocks that are in the vertex's bucket are
+    `me` is the index of the part. Only those blocks of the part that are in the vertex's bucket are
     multiplied. If `turned` is true, the part is transposed. In the field annotations, FLOAT stands
     for the dtype of the operands, and HALF for the dtype of the sums.
     """
@@ -210,7 +211,7 @@ class DynamicSparseGradWMore(DynamicSparseGradW):
 
 
 def _codelet(base: type[Vertex], dtype: type[DType], **options: int) -> type[Vertex]:
-    """Return `base` for operands of `dtype` and sums of FLOAT.
+    """Return the codelet `base` for operands of type `dtype` and FLOAT sums.
 
     `options` contains the values of the codelet's constants, such as `block`.
     """
@@ -288,7 +289,7 @@ def sparse_dense_mat_mul(
     The result, [m, n] or [k, n], has the dtype of x, which must be that of `lhs`. The host may
     write another pattern before each run, without compiling again. Products are those of numpy in
     single precision. Each tile adds its products in the order in which the blocks are stored. Then
-    the sums of the tiles are added first to last, and the result is rounded once.
+    the sums of the tiles are added, first to last, and the total is rounded once.
 
     The program has three phases:
 
@@ -484,7 +485,7 @@ def _most(intervals: list[tuple[int, int]]) -> int:
 
 
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
-    """Return the compute sets: True maps to the first step, False to all further steps.
+    """Return the compute sets {True: of the first step, False: of all further steps}.
 
     If there is only one bucket, there are no further steps, and the key False is missing.
     """
@@ -532,8 +533,8 @@ def _go_round(
     """Append the first step of a product, and a loop of further steps.
 
     `lhs.meta_info[0]` is the number of further steps. Each item of `rings` is a result of `_ring`.
-    Before each further step, entry i of `bucket` receives the data of entry i + `num_places`, where
-    entry 0 follows the last entry.
+    Before each further step, entry i of `bucket` receives the data of entry i + `num_places`; the
+    numbering wraps around, so entry 0 follows the last entry.
     """
     prog.add(Execute(step_sets[True]))
     if False not in step_sets:

@@ -18,7 +18,7 @@ from ipu_teach.types import Array
 
 __all__ = ["COOMatrix", "CSRMatrix"]
 
-MOST_BLOCK = 2**15  # the maximum number of rows, and of columns, of a block
+MOST_BLOCK = 2**15  # The maximum number of rows, and of columns, of a block.
 ORDER = (
     "put the blocks in order of rows, and of columns within a row: order = np.lexsort((columns, "
     "rows))."
@@ -124,7 +124,7 @@ class SparseMatrix:
 
     @property
     def density(self) -> float:
-        """The share of values that are stored, from 0 to 1."""
+        """The fraction of values that are stored, from 0 to 1."""
         return self.num_nz / max(1, self.shape[0] * self.shape[1])
 
     def __repr__(self) -> str:
@@ -134,7 +134,7 @@ class SparseMatrix:
         )
 
     def same_pattern(self, other: SparseMatrix) -> bool:
-        """Return whether both matrices store blocks of the same size at the same positions.
+        """Return whether `other` stores blocks of the same size at the same positions as `self`.
 
         The shapes of the matrices must be equal, too.
 

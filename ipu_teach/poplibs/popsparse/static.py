@@ -6,9 +6,9 @@
     out = static.sparse_dense_mat_mul(graph, csr, values, x, prog, plan=plan)
 
 The values may change between runs. The pattern is compiled: it determines which rows of x are sent
-to which tile, so nothing is looked up, and only rows that are multiplied are moved. A supervisor
-vertex of each tile multiplies the tile's blocks. If several tiles have partial sums of a row, these
-are added in a second superstep.
+to which tile. At run time, nothing is therefore looked up, and only rows that are multiplied are
+moved. A supervisor vertex of each tile multiplies the tile's blocks. If several tiles have partial
+sums of a row, these sums are added in a second superstep.
 
 The following is not offered: dense times sparse (transpose both), PopLibs' reordering of rows and
 columns (enablePreprocessing), and products in groups.
@@ -110,8 +110,8 @@ class Pieces(NamedTuple):
     """The pieces into which the tiles of a static product divide the rows of blocks.
 
     A run is a group of blocks that one tile multiplies. A piece consists of the blocks of one row
-    in one run, and the tile computes a partial sum of the row from it. The pieces are in the order
-    of the runs. The four arrays are int64[pieces].
+    in one run. From each piece, the tile computes a partial sum of the row. The pieces are in the
+    order of the runs. The four arrays are int64[pieces].
 
     - `row`: the index of the row of blocks to which the piece belongs.
     - `run`: the index of the run that contains the piece.
@@ -208,7 +208,7 @@ def sparse_dense_mat_mul(
 
     The product of a block is that of numpy in single precision, rounded to `partials_type`. Each
     tile adds its products for a row, first to last. Then the sums of the tiles are added in the
-    order of the plan's runs, and the result is rounded once. There are at most three compute sets:
+    order of the plan's runs, and the total is rounded once. There are at most three compute sets:
     "zero" for rows without blocks, "multiply", and "reduce" if a row's products are on several
     tiles or `partials_type` is not the dtype of x.
 
@@ -342,7 +342,8 @@ def _add_products(
     flat_values = values.flatten()
     block_order = plan.order
     n = x.shape[1]
-    # `x_rows` contains the rows of blocks of x. If a block is a single value, `x_rows` is flat.
+    # Each row of `x_rows` contains one block row of x. If a block is a single value, `x_rows` is
+    # flat.
     x_rows = x.flatten() if b == 1 else x.reshape((x.shape[0] // b, b * n))
     block_columns = plan.pattern.columns[block_order]
     run_bounds = np.searchsorted(plan.run_of_block, np.arange(plan.num_runs + 1)).tolist()

@@ -1,15 +1,15 @@
 """The plan of a static sparse product: it determines which tile multiplies which blocks.
 
 The columns of the dense operand are divided into *parts*. The inner dimension is divided into
-*bands*, which contain about equally many blocks of the sparse operand. The number of tiles of a
-band is proportional to its number of blocks. The blocks of a band are distributed over its tiles in
-order of rows. The blocks on one tile are called a *run*. If several tiles have blocks of the same
-row, these tiles also add the row's partial sums.
+*bands*, which contain about the same number of blocks of the sparse operand. The number of tiles of
+a band is proportional to its number of blocks. The blocks of a band are distributed over its tiles
+in order of rows. The blocks on one tile are called a *run*. If several tiles have blocks of the
+same row, these tiles also add the row's partial sums.
 
-The plan has the numbers of parts and bands that PopLibs' planner expects to be best for blocks that
-are uniformly distributed at random (lib/popsparse/StaticMatMulPartitioner.cpp). There are at most
-32 parts and 128 bands, and at least two tiles for each pair of them. The model computes the cycles
-of all such combinations at once.
+The plan uses the numbers of parts and bands that PopLibs' planner expects to be best for blocks at
+uniformly distributed random positions (lib/popsparse/StaticMatMulPartitioner.cpp). There are at
+most 32 parts and 128 bands, and at least two tiles for each pair of them. The model computes the
+cycles of all such combinations at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ipu_teach.types import FLOAT, HALF, Array, DType
 
 MOST_PARTS = 32
 MOST_BANDS = 128
-MEMORY_PROPORTION = 0.6  # the default of PopLibs' option availableMemoryProportion
+MEMORY_PROPORTION = 0.6  # The default of PopLibs' option availableMemoryProportion.
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ def expected(
     """Return the best partition of [m, k] x [k, n] for `num_blocks` blocks at random positions.
 
     `sizes` is (m, k, n), `block` is the number of rows of a square block, and `types` is (dtype of
-    the operands, dtype of the sums). Temporary data is limited to the share `proportion` (0 to 1)
-    of a tile's memory.
+    the operands, dtype of the sums). Temporary data is limited to the fraction `proportion` (0 to
+    1) of a tile's memory.
     """
     m, k, n = sizes
     dtype, sums_dtype = types
@@ -82,8 +82,8 @@ def expected(
     likely_columns = _likely_count(1 - (1 - density) ** rows_per_tile, tile_depth)
     x_bytes = columns_per_part * likely_columns * block * dtype.size
     left_bytes = blocks_per_tile * block * block * dtype.size
-    # Two neighbouring tiles share a bus and need the same rows of x, so they receive them together,
-    # at twice the speed; both wait for the slower tile.
+    # Two neighbouring tiles share a bus and need the same rows of x. They therefore receive these
+    # rows together, at twice the speed, but both wait for the slower tile.
     cycles = np.ceil(x_bytes / (2 * bytes_per_cycle)) * tile_depth / likely_columns
     cycles = cycles + np.where(parts > 1, np.ceil(left_bytes / bytes_per_cycle), 0)
     cycles = cycles + static_product(
@@ -132,9 +132,9 @@ def _reduction(
 ) -> tuple[Array | int, Array]:
     """Return `(bytes, cycles)` of adding the partial sums of all rows on a tile.
 
-    `bytes` is the number of bytes that the tile receives, and `cycles` includes their exchange.
-    `num_sums` is the number of sums on a tile, and `tiles_per_row` the number of tiles whose sums
-    are added. `types` is (dtype of the operands, dtype of the sums).
+    `bytes` is the number of bytes that the tile receives, and `cycles` includes the exchange of
+    these bytes. `num_sums` is the number of sums on a tile, and `tiles_per_row` the number of tiles
+    whose sums are added. `types` is (dtype of the operands, dtype of the sums).
     """
     dtype, sums_dtype = types
     arriving_bytes = ceil_div(num_sums * sums_dtype.size * (tiles_per_row - 1), tiles_per_row)
@@ -148,7 +148,7 @@ def _reduction(
 def _likely_count(probability: Array | float, count: Array | int) -> Array:
     """Return a likely number of successes in `count` trials, from 1 to `count`.
 
-    The number is the expected number plus a standard deviation; both are rounded up.
+    The result is the expected number plus one standard deviation, each rounded up.
     """
     expected_count = np.ceil(probability * count) + _deviation(probability, count)
     likely: Array = np.clip(expected_count, 1, count)
@@ -167,9 +167,9 @@ class SparsePlan:
     """The distribution of a static product, csr [m, k] times x [k, n], over the tiles.
 
     `pattern` is the matrix csr. `parts` contains the intervals (begin, end) into which the columns
-    of x are divided. The inner dimension is divided into `num_bands` bands with about equally many
-    blocks. `cycles` and `temporary_bytes` are not those of `pattern`: the model assumes that its
-    blocks are distributed at random.
+    of x are divided. The inner dimension is divided into `num_bands` bands with about the same
+    number of blocks. `cycles` and `temporary_bytes` do not depend on the positions in `pattern`:
+    the model assumes that the blocks are distributed at random.
     """
 
     pattern: CSRMatrix
@@ -194,7 +194,7 @@ class SparsePlan:
 
     @cached_property
     def band_of_block(self) -> Array:
-        """int64[blocks]: the index of each block's band, an interval of the inner dimension."""
+        """int64[blocks]: the index of each block's band (an interval of the inner dimension)."""
         blocks_of_column = np.bincount(self.pattern.columns, minlength=self.pattern.block_columns)
         blocks_before = np.cumsum(blocks_of_column) - blocks_of_column
         bands: Array = (blocks_before * self.num_bands // max(1, self.pattern.num_blocks))[
@@ -217,7 +217,7 @@ class SparsePlan:
         """int64[blocks]: the index of each block's run; the blocks are in the order of `order`.
 
         A run is a group of blocks that are multiplied on the same tile. If x is divided into parts,
-        there is one tile for each run and each part.
+        there is one tile for each pair of a run and a part.
         """
         num_blocks = self.pattern.num_blocks
         band_of_ordered = self.band_of_block[self.order]
@@ -265,7 +265,7 @@ def plan_sparse_dense(
 
     `dtype`, FLOAT or HALF, is the dtype of the operands and the result. `partials_type` is the
     dtype of the sums: FLOAT, or HALF if the operands are HALF. Temporary data is limited to the
-    share `available_memory_proportion` (0 to 1) of a tile's memory.
+    fraction `available_memory_proportion` (0 to 1) of a tile's memory.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
@@ -332,7 +332,7 @@ def fitting(cycles: Array, temporary: Array, limit: float) -> int:
 
 
 def check_types(dtype: type[DType], sums: type[DType]) -> None:
-    """Raise `PoplibsError` unless products support operands of `dtype` and sums of `sums`."""
+    """Raise `PoplibsError` unless `dtype` operands and sums of the dtype `sums` are supported."""
     if dtype is not FLOAT and dtype is not HALF:
         raise as_given(dtype, "dtype", "use FLOAT or HALF.")
     if sums is not FLOAT and (sums is not HALF or dtype is FLOAT):

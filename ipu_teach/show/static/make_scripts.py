@@ -6,9 +6,9 @@ and unnecessary spaces, compressed together. A view without a script of its own 
 or painted.js.gz if it has painted marks. widget.js.gz is the script of the widget, and puzzle.js.gz
 is that of the puzzles in the lessons. measures.js is generated, too.
 
-The compressed files are stored, because the output of a compressor depends on its version, and
-equal views must have equal bytes everywhere. With `--check`, nothing is written, and the exit
-status is 1 if a script is out of date.
+The compressed files are stored in the repository because equal views must have equal bytes
+everywhere, but the output of a compressor depends on its version. With `--check`, nothing is
+written, and the exit status is 1 if a script is out of date.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARED = ("measures.js", "layout.js", "link.js", "player.js")  # Every script co
 # A view with painted marks but without a script of its own uses the player and this file.
 PAINTED = "painted.js"
 ALONE = ("widget.js", "puzzle.js")
-# For each file: the views that need it.
+# Maps each file to the views that need the file.
 ALSO = {
     "stored.js": ALONE,
     PAINTED: ("balance.js", "machine.js", "memory.js"),
@@ -39,7 +39,7 @@ ALSO = {
 
 PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[^"/`{}]+|.')
 REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[[^\]\n]*\])+/")
-# This matches a template up to its end or to an inserted expression.
+# This matches a template literal up to its end or up to an inserted expression.
 TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")
 PARTING = r"[{}()\[\];,<>=*?:|&!%]"  # These characters separate words without a space.
 # A plus sign also separates words, unless it is next to another plus sign.
@@ -53,7 +53,7 @@ NUMBER = re.compile(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", re.MULTILINE)
 def stripped(name: str) -> str:
     """Return a script without comments, blank lines and unnecessary spaces.
 
-    The names that measures.js defines are replaced by their numbers.
+    The names that measures.js defines are replaced with their numbers.
     """
     numbers = dict(NUMBER.findall((HERE / "measures.js").read_text(encoding="utf-8")))
     text = (HERE / name).read_text(encoding="utf-8")
@@ -115,7 +115,7 @@ def measures_js() -> str:
 
 
 def scripts() -> dict[str, str]:
-    """Return the content of every generated file, by its name."""
+    """Return the contents of all generated files, keyed by file name."""
     script_names = sorted(
         path.name
         for path in HERE.glob("*.js")
@@ -132,7 +132,7 @@ def scripts() -> dict[str, str]:
 
 
 def main() -> int:
-    """Write measures.js and the compressed scripts, as far as they are missing or out of date.
+    """Write those of measures.js and the compressed scripts that are missing or out of date.
 
     With `--check`, write nothing, and return 1 if a file is out of date.
     """
@@ -157,7 +157,7 @@ def main() -> int:
         if "--check" in sys.argv[1:]:
             continue
         if name in scripts_made:
-            # zopfli comes with the extra `maker`, and makes every picture 4 % smaller.
+            # zopfli, which the extra `maker` installs, makes every picture 4 % smaller.
             from zopfli.gzip import compress
 
             (HERE / name).write_bytes(

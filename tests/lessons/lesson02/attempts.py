@@ -298,7 +298,7 @@ def one_less(graph, left):
 
 
 # %% 02.w3: by the larger of two
-# not yet: the program computes the same in any case, without a decision on the device
+# not yet: the program always computes the same, without a decision on the device
 def one_less(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)

@@ -263,7 +263,7 @@ def the_embedding_costs_a_third(outputs: dict[str, str]) -> None:
     """Stage 0 also has the embedding, and its backward pass takes about a third longer."""
     stages = _backward(outputs, "c37")
     assert 1.25 < stages[0] / max(stages[1:3]) < 1.4
-    assert abs(stages[1] / stages[2] - 1) < 0.03  # "They differ only a little"
+    assert abs(stages[1] / stages[2] - 1) < 0.03  # "Their times differ only a little"
 
 
 def the_head_costs_most(outputs: dict[str, str]) -> None:

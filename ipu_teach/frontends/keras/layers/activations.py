@@ -43,12 +43,12 @@ def elementwise(g: Ir, x: Value, function: Callable[[Value], Value]) -> Value:
 
 
 def leaky(g: Ir, x: Value, slope: float) -> Value:
-    """Return x where it is above 0, and `slope` times x elsewhere. The gradient at 0 is `slope`."""
+    """Return x where it is above 0, and `slope` * x elsewhere. The gradient at 0 is `slope`."""
     return g.op("select", g.op("gt", x, 0.0), x, g.op("mul", x, slope))
 
 
 def at_most(g: Ir, x: Value, limit: float) -> Value:
-    """Return x where it is below `limit`, and `limit` elsewhere, where the gradient is 0."""
+    """Return the minimum of x and `limit`. The gradient is 0 unless x is below `limit`."""
     # NaN is not below the limit, and stays NaN.
     passes = g.op("logical_not", g.op("gteq", x, limit))
     return g.op("select", passes, x, g.constant(limit, x.dtype))
@@ -89,7 +89,7 @@ class Activation(Layer):
 
 
 class ReLU(Layer):
-    """A layer that returns x above 0, up to `max_value`, and `negative_slope` times x below."""
+    """A layer that returns `negative_slope` * x for negative x, else x, but at most `max_value`."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class ReLU(Layer):
 
 
 class LeakyReLU(Layer):
-    """A layer that returns x where it is above 0, and `negative_slope` times x elsewhere."""
+    """A layer that returns x where it is above 0, and `negative_slope` * x elsewhere."""
 
     def __init__(self, negative_slope: Slope = 0.3, **layer_options: Unpack[LayerOptions]) -> None:
         super().__init__(**layer_options)

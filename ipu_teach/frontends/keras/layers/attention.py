@@ -23,10 +23,11 @@ class MultiHeadAttention(Layer):
     """A layer in which each position of `query` attends to the positions of `value`.
 
     `layer(query, value)` or `layer(query, value, key)` takes sequences [steps, features]; the
-    default key is the value. With `use_causal_mask=True`, a position attends to the positions up to
-    its own. With `return_attention_scores=True`, the result is (output, scores), and the scores are
-    [heads, query steps, value steps] for each sample. `dropout` is the dropout probability of the
-    scores in training. The output has `output_shape` features, by default as many as the query.
+    default key is the value. With `use_causal_mask=True`, a position attends only to itself and to
+    earlier positions. With `return_attention_scores=True`, the result is (output, scores), and the
+    scores are [heads, query steps, value steps] for each sample. `dropout` is the dropout
+    probability of the scores in training. The output has `output_shape` features, by default the
+    same number of features as the query.
     """
 
     def __init__(

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 Size = Annotated[int, Between(1, 2**24)]
-# The dtype in which layers compute, by the name of the policy.
+# Maps the name of each policy to the dtype in which layers compute.
 POLICIES = {"float32": FLOAT, "mixed_float16": HALF}
 _policy = ["float32"]
 Policy = Annotated[str, Among(POLICIES)]
-# For each dtype of a model's input: the dtype on the device.
+# Maps each dtype of a model's input to the dtype on the device.
 INPUT_DTYPES: dict[str, type[DType]] = {"float32": FLOAT, "int32": INT, "int64": INT, "uint8": INT}
 InputDtype = Annotated[str, Among(INPUT_DTYPES)]
 
@@ -48,7 +48,7 @@ def set_global_policy(name: Policy) -> None:
 
 @dataclass(eq=False, frozen=True)
 class Call:
-    """A call of a layer: its arguments, in which nodes stand for tensors, maybe in lists."""
+    """A call of a layer: its arguments, with nodes in place of tensors; lists may contain nodes."""
 
     layer: Layer
     args: tuple[Argument, ...]
@@ -69,7 +69,7 @@ class Node:
     - `dtype`: the device's dtype.
     - `index`: the number of the result among the results of the call.
     - `name`: the name of an input, or "".
-    - `is_declared`: whether the program has stated the dtype of an input.
+    - `is_declared`: whether the user's program has set the dtype of an input.
     """
 
     shape: Shape
@@ -86,7 +86,7 @@ class Node:
 
     @property
     def parents(self) -> tuple[Node, ...]:
-        """The nodes on which the layer was called."""
+        """The nodes that were passed to the call of the layer."""
         return self.call.parents if self.call else ()
 
 
@@ -100,7 +100,7 @@ def nodes_in(structure: Argument) -> Iterator[Node]:
 
 
 def mapped(structure: Argument, kind: type, function: Callable[[Any], Argument]) -> Argument:
-    """Return nested lists and tuples with `function(item)` for each item of the class `kind`."""
+    """Return nested lists and tuples with `function(item)` in place of each item of type `kind`."""
     if isinstance(structure, kind):
         return function(structure)
     if isinstance(structure, (list, tuple)):
@@ -145,7 +145,7 @@ KNOWN = ("name", "trainable", "dtype", "input_shape")
 
 @advised("give a layer, such as Dense(10).")
 class Layer(Recorded):
-    """A layer. A layer of your own defines `call`, and `build` if it has weights.
+    """A layer. A user-defined layer defines `call`, and also `build` if it has weights.
 
     `build(input_shape)` creates the weights with `add_weight`; `input_shape` begins with None, for
     the batch. `call(inputs)` computes the result with operators and the functions of `keras.ops`.
@@ -196,12 +196,16 @@ class Layer(Recorded):
 
     @property
     def count(self) -> int:
-        """The number of elements of all weights together, with those of the layers inside."""
+        """The number of elements of all weights, including the weights of inner layers."""
         return sum(w.size for _, layer in self.walk("") for w in layer.weights.values())
 
     @property
     def inner_layers(self) -> dict[str, Layer]:
-        """The layers that are attributes of this layer, or in lists that are, by name."""
+        """A dict that maps names to the inner layers.
+
+        An inner layer is an attribute of this layer, or an item of a list or tuple that is an
+        attribute.
+        """
         named: dict[str, Layer] = {}
         for attribute, value in vars(self).items():
             if isinstance(value, Layer):
@@ -213,7 +217,7 @@ class Layer(Recorded):
         return named
 
     def walk(self, path: str) -> Iterator[tuple[str, Layer]]:
-        """Yield (path, layer) for this layer, whose path is `path`, and for all layers inside."""
+        """Yield (path, layer) for this layer, whose path is `path`, and for all inner layers."""
         yield path, self
         for name, inner in self.inner_layers.items():
             yield from inner.walk(f"{path}.{name}")
@@ -258,7 +262,7 @@ class Layer(Recorded):
     def in_graph(self, short: str) -> Value:
         """Return a weight in the graph to which the layer is being added.
 
-        :raises ModelError: outside of `call`.
+        :raises ModelError: if no `call` is running.
         """
         if short not in self._in_graph:
             raise misuse(
@@ -274,7 +278,7 @@ class Layer(Recorded):
         """Create the weights for inputs of shape `shape`, which does not include the batch."""
 
     def call(self, *inputs: Argument, **named: Argument) -> Argument:
-        """Return the result of the layer for its inputs. A layer of your own defines it."""
+        """Return the layer's result for its inputs. User-defined layers override this method."""
         raise misuse(
             f"The layer {self.kind} has no method call().",
             "define call(self, inputs), which returns the result of the layer.",
@@ -286,7 +290,7 @@ class Layer(Recorded):
         """Add the layer's operations on the inputs `x` to the graph `g`, and return the result.
 
         `w` contains the weights by name, in the dtype of the inputs. The weights in `fixed` are
-        FLOAT. This method calls `call`; the layers of the kit have their own.
+        FLOAT. This method calls `call`; the kit's own layers override this method instead.
         """
         parameters = inspect.signature(self.call).parameters
         if "training" in parameters:
@@ -359,7 +363,10 @@ class Layer(Recorded):
         args: tuple[Argument, ...],
         named: dict[str, Argument],
     ) -> Value | tuple[Value, ...]:
-        """Call `lower` with the inputs of the layer. A list as the only input becomes its items."""
+        """Call `lower` with the inputs of the layer.
+
+        If the only input is a list, its items are passed as separate arguments.
+        """
         if type(self).lower is not Layer.lower and len(args) == 1 and isinstance(args[0], list):
             args = tuple(args[0])
         return self.lower(graph, weights, training, *args, **named)
@@ -384,7 +391,10 @@ class Layer(Recorded):
             )
 
     def ensure_built(self, shapes: list[Shape]) -> None:
-        """Create the weights at the first call. `shapes` are those of the inputs' samples."""
+        """Create the weights at the first call.
+
+        `shapes` are the shapes of the inputs without the batch dimension.
+        """
         if self.built:
             return
         if type(self).build is not Layer.build:
@@ -397,8 +407,8 @@ class Layer(Recorded):
     def __call__(self, *args: Argument, **named: Argument) -> Argument:
         """Return the node of the layer's result, or a tuple of nodes if it has several results.
 
-        The arguments are nodes, or lists of nodes for layers with several inputs. In `call` of a
-        layer of your own, a layer is called on tensors, and returns a tensor.
+        The arguments are nodes, or lists of nodes for layers with several inputs. Inside `call` of
+        a user-defined layer, other layers are called on tensors and return tensors.
 
         :raises ModelError: if there is no input, or if the inputs do not fit the layer.
         """
@@ -419,13 +429,13 @@ class Layer(Recorded):
         return nodes[0] if len(nodes) == 1 else nodes
 
     def _input_dtype(self, node: Node) -> type[DType]:
-        """Return the dtype of an input of the layer. An undeclared input of indices is INT."""
+        """Return the dtype of an input of the layer. Undeclared inputs of indices are INT."""
         if self.reads_indices and node.call is None and not node.is_declared:
             return INT
         return node.dtype
 
     def _on_tensors(self, args: tuple[Argument, ...], named: Mapping[str, Argument]) -> Argument:
-        """Return the result of the layer for tensors, in `call` of another layer."""
+        """Return the result of the layer for tensors, when `call` of another layer calls it."""
         tensors = [item for item in _flat(args) if isinstance(item, Tensor)]
         graph = tensors[0].graph
         self.ensure_built([tensor.shape[1:] for tensor in tensors])
@@ -438,7 +448,7 @@ class Layer(Recorded):
         return wrapped[0] if len(wrapped) == 1 else wrapped
 
     def _inner_name(self) -> str:
-        """Return the name of the layer among the layers inside the layer whose `call` runs."""
+        """Return the layer's name among the inner layers of the layer whose `call` is running."""
         owners = _owners[-1].inner_layers if _owners else {}
         return next(
             (name for name, layer in owners.items() if layer is self), self.name or self.kind

@@ -141,7 +141,7 @@ class Reshape(Layer):
 
 
 class Permute(Layer):
-    """A layer that permutes the dimensions of each sample; `dims` begins counting with 1."""
+    """A layer that permutes the dimensions of each sample; `dims` is 1-based, as 0 is the batch."""
 
     def __init__(self, dims: Sequence[int], **layer_options: Unpack[LayerOptions]) -> None:
         super().__init__(**layer_options)

@@ -28,9 +28,11 @@ ChannelsLast = Annotated[str, Among(("channels_last",))]
 
 
 def _sizes(layer: Layer, name: str, size: int | Sequence[int], rank: int) -> tuple[int, ...]:
-    """Return a size for each of `rank` dimensions. A single number is used for all of them.
+    """Return a tuple with a size for each of `rank` dimensions.
 
-    :raises ModelError: for another number of sizes. The error names the argument `name`.
+    A single number is used for all dimensions. The error names the argument `name`.
+
+    :raises ModelError: if the number of sizes is not `rank`.
     """
     sizes = (size,) * rank if isinstance(size, (int, np.integer)) else tuple(size)
     if len(sizes) != rank:
@@ -44,12 +46,12 @@ def _sizes(layer: Layer, name: str, size: int | Sequence[int], rank: int) -> tup
 def margins(
     padding: str, x: Value, kernel: Sequence[int], stride: Sequence[int]
 ) -> dict[str, list[int]]:
-    """Return the padding of images, such as "lower" [top, left] and "upper" [bottom, right].
+    """Return a dict with the padding of images: "lower" and "upper", each a list.
 
-    `x` is [batch, channels, *field]. The padding is 0 for "valid". For "same", the number of
-    windows in each dimension is the length divided by the stride, rounded up. If the number of
-    padding elements is odd, "upper" gets one more than "lower". For "causal", a window ends with
-    its own element.
+    For images, "lower" is [top, left] and "upper" is [bottom, right]. `x` is [batch, channels,
+    *field]. The padding is 0 for "valid". For "same", the number of windows in each dimension is
+    the length divided by the stride, rounded up. If the number of padding elements is odd, "upper"
+    gets one more than "lower". For "causal", the window of an element ends with this element.
     """
     if padding == "causal":
         return {"lower": [k - 1 for k in kernel], "upper": [0] * len(kernel)}
@@ -71,7 +73,7 @@ def channels_last(g: Ir, x: Value) -> Value:
 
 
 def _check_rank(layer: Layer, shape: Shape, rank: int) -> None:
-    """Raise `ModelError` unless samples have `rank` dimensions and channels."""
+    """Raise `ModelError` unless samples have `rank` dimensions and a channel dimension."""
     if len(shape) != rank + 1:
         expected = "[rows, columns, channels]" if rank == 2 else "[steps, channels]"
         raise misuse(
@@ -216,7 +218,7 @@ class MaxPooling2D(_Pool):
 
 
 class AveragePooling2D(_Pool):
-    """A layer that returns the mean of each window of an image. The padding does not count."""
+    """A layer that returns the mean of each window of an image, without padding elements."""
 
     pool = "avg_pool"
 
@@ -229,7 +231,7 @@ class MaxPooling1D(_Pool):
 
 
 class AveragePooling1D(_Pool):
-    """A layer that returns the mean of each window of a sequence. The padding does not count."""
+    """A layer that returns the mean of each window of a sequence, without padding elements."""
 
     pool = "avg_pool"
     rank = 1

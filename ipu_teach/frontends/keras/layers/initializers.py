@@ -16,12 +16,12 @@ from ipu_teach.frontends.ir.values import MAX_ELEMENTS, misuse
 from ipu_teach.types import Array
 
 Shape = tuple[int, ...]
-TRUNCATED_STDDEV = 0.87962566103423978  # The standard deviation of a normal truncated at 2.
+TRUNCATED_STDDEV = 0.87962566103423978  # The standard deviation of N(0, 1), truncated at ±2.
 _generators = [np.random.default_rng()]
 
 
 def rng() -> np.random.Generator:
-    """Return the generator of the random numbers for initial weights and the order of samples."""
+    """Return the random generator for initial weights and for the order of samples."""
     return _generators[0]
 
 
@@ -31,7 +31,7 @@ def set_random_seed(seed: Natural) -> None:
 
 
 def _truncated(stddev: float, shape: Shape) -> Array:
-    """Return normal random numbers, without those beyond two standard deviations."""
+    """Return normal random numbers, resampled until they are within two standard deviations."""
     numbers = rng().standard_normal(shape)
     while (beyond := np.abs(numbers) > 2).any():
         numbers = np.where(beyond, rng().standard_normal(shape), numbers)
@@ -39,10 +39,10 @@ def _truncated(stddev: float, shape: Shape) -> Array:
 
 
 def _scaled(gain: float, with_outputs: bool, is_normal: bool, shape: Shape) -> Array:
-    """Return random numbers whose variance is gain / (3 n), n being the number of inputs of a unit.
+    """Return random numbers whose variance is gain / (3 n).
 
-    If `with_outputs`, n also includes the number of outputs. If `is_normal`, the numbers are
-    truncated normal; otherwise they are uniform.
+    n is the number of inputs of a unit. If `with_outputs`, n also includes the number of outputs.
+    If `is_normal`, the numbers are truncated normal; otherwise they are uniform.
     """
     fan_in = prod(shape[:-1]) if len(shape) > 1 else prod(shape)
     fan_out = prod((*shape[:-2], shape[-1])) if len(shape) > 1 else fan_in
@@ -53,7 +53,11 @@ def _scaled(gain: float, with_outputs: bool, is_normal: bool, shape: Shape) -> A
 
 
 def _orthogonal(shape: Shape) -> Array:
-    """Return a matrix with orthonormal rows or columns, whichever are fewer, as `shape`."""
+    """Return an array of shape `shape` that is a matrix with orthonormal rows or columns.
+
+    The matrix is [product of the other sizes, last size]. If it has at least as many rows as
+    columns, its columns are orthonormal, and otherwise its rows.
+    """
     rows, columns = prod(shape[:-1]), shape[-1]
     tall = rng().standard_normal((max(rows, columns), min(rows, columns)))
     q, r = np.linalg.qr(tall)
@@ -85,7 +89,7 @@ _skips = [False]
 
 @contextmanager
 def unset_weights() -> Iterator[None]:
-    """Make layers create their weights in the `with` block as zeros, without memory for them."""
+    """Make layers create their weights as zeros that need no memory, in a `with` block."""
     before, _skips[0] = _skips[0], True
     try:
         yield
@@ -94,7 +98,9 @@ def unset_weights() -> Iterator[None]:
 
 
 def sampled(initializer: Initializer, shape: Shape) -> Array:
-    """Return the initial values of a weight. The initialiser is a name, or a function of the shape.
+    """Return the initial values of a weight.
+
+    The initialiser is a name, or a function that takes the shape.
 
     :raises ModelError: if the weight has more elements than the memory of any machine.
     """

@@ -20,10 +20,10 @@ Epsilon = Annotated[float, Between(0)]
 
 
 class _Norm(Layer):
-    """The base class of norms, which multiply each channel by `gamma` and add `beta`.
+    """The base class of normalisation layers, which scale each channel by `gamma` and add `beta`.
 
-    The channels are the last dimension. Without `scale` there is no gamma, and without `center` no
-    beta.
+    The channels are the last dimension. Without `scale`, there is no gamma; without `center`, there
+    is no beta.
     """
 
     def __init__(
@@ -106,9 +106,10 @@ class BatchNormalization(_Norm):
 
 
 class GroupNormalization(_Norm):
-    """A layer that normalises each group of channels of a sample with its mean and variance.
+    """A layer that normalises groups of channels with the mean and variance of each group.
 
-    If `groups` is -1, each channel is a group.
+    The channels of each sample are divided into `groups` groups. If `groups` is -1, each channel is
+    a group.
     """
 
     def __init__(

@@ -28,9 +28,9 @@ class _Recurrent(Layer):
 
     The kernel is [features, gates * units] and the recurrent kernel [units, gates * units]. The
     result is the output of the last step, or of all steps with `return_sequences`. With
-    `return_state`, the result is a tuple of this and the last states. With `go_backwards`, the
-    steps run from last to first, and the outputs are in this order. With `unroll`, the program
-    contains each step; otherwise it contains one step in a loop.
+    `return_state`, the result is a tuple of this output and the states after the last step. With
+    `go_backwards`, the steps run from last to first, and the outputs are in this reversed order.
+    With `unroll`, the program contains each step; otherwise it contains one step in a loop.
 
     - `gates`: the number of gates.
     - `num_states`: the number of states, each [batch, units].
@@ -89,15 +89,16 @@ class _Recurrent(Layer):
             self.add_weight(self.bias_shape, self.bias, name="bias")
 
     def step(self, g: Ir, w: dict[str, Value], gates: Value, states: list[Value]) -> list[Value]:
-        """Return the states after a step, the output first.
+        """Return the states after a step; the first state is the step's output.
 
-        `gates` [batch, gates * units] is the product of the step's input and the kernel, plus bias.
+        `gates` [batch, gates * units] is the product of the step's input and the kernel, plus the
+        bias.
         """
         raise NotImplementedError
 
     @property
     def is_standard(self) -> bool:
-        """Whether PopLibs' LSTM computes the layer."""
+        """Whether the LSTM of PopLibs computes this layer."""
         return False
 
     def input_bias(self, g: Ir, w: dict[str, Value]) -> Value | None:
@@ -276,7 +277,7 @@ class GRU(_Recurrent):
     """A gated recurrent unit. The gates are update, reset and new.
 
     With `reset_after`, the reset gate multiplies the product of the state and the recurrent kernel,
-    and the bias is [2, 3 * units]. Otherwise it multiplies the state.
+    and the bias is [2, 3 * units]. Otherwise, the reset gate multiplies the state.
     """
 
     gates = 3
@@ -320,7 +321,7 @@ class GRU(_Recurrent):
         return (2, width) if self.reset_after else (width,)
 
     def _bias_row(self, g: Ir, w: dict[str, Value], row: int) -> Value | None:
-        """Return row 0 of the bias, for the input, or row 1, for the state."""
+        """Return row 0 of the bias, which is for the input, or row 1, which is for the state."""
         bias = w.get("bias")
         if bias is None or not self.reset_after:
             return bias if not row else None

@@ -95,7 +95,7 @@ unary("reciprocal")(_plain("inv"))
 
 
 def _nan_to(graph: Ir, x: Value, y: Value) -> Value:
-    """Return `y`, but NaN where `x` is NaN."""
+    """Return `y`, but with NaN where `x` is NaN."""
     return graph.op("select", graph.op("is_nan", x), x, y)
 
 
@@ -412,7 +412,7 @@ def _angle(graph: Ir, results: Results, x: Value) -> Value:
 
 
 def in_dtype(graph: Ir, results: Results, *operands: Operand) -> list[Value]:
-    """Return the operands in the dtype of the result; Python numbers are converted as in torch."""
+    """Return the operands, converted to the dtype of the result as torch converts them."""
     dtype = getattr(results.tensors[0], "dtype", None)
     return [as_dtype(graph, number_in(dtype, v), results.dtype) for v in operands]
 
@@ -546,7 +546,10 @@ def _pow(graph: Ir, results: Results, base: Operand, b: Operand) -> Value:
 
 
 def _comparison(kind: str) -> Callable[..., Value]:
-    """Return the lowering function of a comparison, in the dtype that torch promotes to."""
+    """Return the lowering function of a comparison, which converts both operands to a common dtype.
+
+    The common dtype is the one to which torch promotes the operands.
+    """
 
     def compare(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         common, dtype = results.promoted()

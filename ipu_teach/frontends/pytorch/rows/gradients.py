@@ -119,7 +119,7 @@ def _dropout_backward(
 
     `kept` is True for the elements that the dropout kept. If `kept` is the comparison `mask > 0` of
     a dropout mask, whose elements are 0 or `scale`, return `gradient * mask` instead. The result is
-    the same, with one product less.
+    the same, but one multiplication is saved.
     """
     gradient = graph.cast(gradient, results.dtype)
     producer_of = graph.maker()
@@ -138,7 +138,7 @@ def _dropout_backward(
 def _is_plain_sum(
     gradient: torch.Tensor, index: torch.Tensor, rows: int, padding: int, by_frequency: bool
 ) -> bool:
-    """Return whether the gradient of a row of an embedding is the sum of the gradients of its uses.
+    """Return whether an embedding row's gradient is the sum of the gradients of the row's uses.
 
     Otherwise, torch divides the sum by the number of uses.
     """

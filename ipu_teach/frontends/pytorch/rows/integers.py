@@ -1,7 +1,7 @@
 """Lowering functions for integers: division, remainder, shifts and other operations on bits.
 
-The dtypes uint8 and int8 to int64 are all INT on the device, which has 32 bits. Results of int8,
-int16 and uint8 are wrapped to their width.
+The dtypes uint8, int8, int16, int32 and int64 all become INT on the device, which has 32 bits.
+Results of int8, int16 and uint8 are wrapped to their width.
 """
 
 from __future__ import annotations
@@ -50,14 +50,17 @@ def _check_divisor(graph: Ir, divisor: Value) -> None:
 
 
 def _unlike_signs(graph: Ir, rest: Value, divisor: Value) -> Value:
-    """Return a BOOL value: whether `rest` is not 0 and its sign differs from `divisor`'s."""
+    """Return a BOOL value: True where `rest` is not 0 and has another sign than `divisor`."""
     zero = graph.constant(0, rest.dtype)
     signs_differ = graph.op("neq", graph.op("lt", rest, zero), graph.op("lt", divisor, zero))
     return graph.op("logical_and", graph.op("neq", rest, zero), signs_differ)
 
 
 def _floored(graph: Ir, a: Value, b: Value) -> Value:
-    """Return a / b rounded down. Floats use the remainder, which is exact, as in torch."""
+    """Return a / b rounded down.
+
+    The quotient of floats is computed from their remainder, which is exact, as in torch.
+    """
     quotient = graph.op("div", a, b)
     remainder = graph.op("rem", a, b)
     if not a.floating:

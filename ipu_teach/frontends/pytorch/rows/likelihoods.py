@@ -23,8 +23,8 @@ def class_rows(graph: Ir, x: Value) -> Value:
 def class_numbers(graph: Ir, labels: Value, classes: int, ignored: int) -> tuple[Value, bool]:
     """Return `(numbers, is_masked)` for the labels of a loss.
 
-    `numbers` contains the labels as UNSIGNED_INT[rows]. `is_masked` says whether some of them may
-    be ignored; an ignored label is `MASKED_LABEL_CODE`.
+    `numbers` contains the labels as UNSIGNED_INT[rows]. `is_masked` is True if some of the labels
+    may be ignored; an ignored label is `MASKED_LABEL_CODE`.
 
     The host checks the labels that it copies to the device: they must be below `classes`. If
     `ignored` is `IGNORED`, torch's default, the program does not support ignored labels at first.
@@ -82,7 +82,7 @@ def _had_no_weights(
     weight: torch.Tensor | None,
     *others: Argument,
 ) -> bool:
-    """Return whether the loss had no class weights, for the arguments of its backward operation."""
+    """Return whether the arguments of the backward operation show a loss without class weights."""
     return weight is None
 
 

@@ -43,7 +43,7 @@ MASKS = Unfit(
 def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> Value:
     """Return indices into `size` elements as UNSIGNED_INT.
 
-    If `is_subscript`, negative indices count from the end.
+    If `is_subscript` is true, negative indices count from the end.
 
     :raises Unfit: if the index is a mask, or a constant that is out of range.
     """
@@ -56,7 +56,7 @@ def linear(graph: Ir, indices: Sequence[Value], sizes: Ints, is_subscript: bool 
     """Return the indices into a flattened tensor for indices along each of its dimensions.
 
     `indices` contains a value with indices for each dimension, and `sizes` the lengths of the
-    dimensions. If `is_subscript`, negative indices count from the end.
+    dimensions. If `is_subscript` is true, negative indices count from the end.
     """
     linear_index: Value | None = None
     for index, size in zip(indices, sizes, strict=True):
@@ -87,7 +87,7 @@ def _constant_places(graph: Ir, shape: Ints, dim: int) -> Value:
 
 
 def _at_least_1d(graph: Ir, *values: Value) -> list[Value]:
-    """Return the values, with each scalar reshaped to [1]."""
+    """Return the values; each scalar is reshaped to [1]."""
     return [value if value.shape else reshape(graph, value, (1,)) for value in values]
 
 
@@ -226,7 +226,7 @@ def _put(
 def _masked_put(
     graph: Ir, x: Value, indices: Sequence[Value | None], values: Value, *, accumulate: bool
 ) -> Value:
-    """Return the result of `x[mask] = number`, for a mask of the first dimensions.
+    """Return the result of `x[mask] = number`, where `mask` masks the first dimensions of x.
 
     :raises Unfit: if there are several indices, or if `values` has several elements.
     """
@@ -242,8 +242,8 @@ def _masked_put(
 def _source(graph: Ir, source: Operand, x: Value, index: Value) -> Value:
     """Return the elements that a scatter writes, in the shape of `index` and the dtype of `x`.
 
-    If `source` is a tensor, these are its first elements along each dimension. If it is a number,
-    all of them equal the number.
+    If `source` is a tensor, the scatter writes its first elements along each dimension. If `source`
+    is a number, all written elements equal this number.
     """
     if not isinstance(source, Value):
         return graph.constant(as_dtype(graph, source, x.dtype).number, x.dtype, index.shape)
@@ -287,8 +287,8 @@ def _is_one_per_row(x: Value, index: Value, dim: int) -> bool:
 def _written_once(graph: Ir, x: Value, index: Value, source: Value, dim: int) -> Value:
     """Return `x` with the element at `index` replaced by `source`, in each row along `dim`.
 
-    `index` selects one element in each row. All positions are compared with it, so that no element
-    has to be sent to another tile.
+    `index` selects one element in each row. Each position is compared with the index, so that no
+    element has to be sent to another tile.
     """
     positions = np.arange(x.shape[dim])
     position_grid = np.broadcast_to(along_axis(positions, len(x.shape), dim), x.shape)
@@ -418,7 +418,7 @@ def _factors(graph: Ir, x: Value, index: Value, source: Value, dim: int) -> Valu
         "reduce_prod", graph.op("select", is_here, source, one), dims=[len(shape) - 1]
     )
     factors = move_dimension(graph, factors, -1, dim)
-    for axis, size in enumerate(x.shape):  # Other elements get the factor 1.
+    for axis, size in enumerate(x.shape):  # Elements that x has beyond `factors` get the factor 1.
         margin = (*factors.shape[:axis], size - factors.shape[axis], *factors.shape[axis + 1 :])
         if margin[axis]:
             ones = graph.constant(1, x.dtype, margin)
@@ -454,8 +454,8 @@ def _initial_values(
 ) -> Value:
     """Return the elements with which a scatter combines the updates.
 
-    If `include_self`, return `rows`, the old elements. Otherwise, replace each element that gets an
-    update (`num_updates` is above 0) by the number `otherwise`.
+    If `include_self` is true, return `rows`, the old elements. Otherwise, replace each element that
+    gets an update (`num_updates` is above 0) by the number `otherwise`.
     """
     if include_self:
         return rows

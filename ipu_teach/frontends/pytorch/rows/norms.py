@@ -1,7 +1,8 @@
 """Lowering functions of batch, layer and group norms and of their gradients.
 
 The function of a norm stores values in the dict `saved`, with the norm's means as the key. Torch
-passes the same means to the gradient, whose function reads the values from `saved`.
+passes the same means to the gradient operation, whose lowering function reads the values from
+`saved`.
 """
 
 from __future__ import annotations
@@ -121,9 +122,9 @@ def _batch_norm(
 ) -> list[Value | None]:
     """Return [norm, means, inverse deviations, new running mean, new running variance].
 
-    In training, the norm uses the mean and variance of the batch, and the new running statistics
-    are weighted means of these and of `mean` and `var`. Otherwise, the norm uses `mean` and `var`,
-    the second and third result are empty, and `mean` and `var` are returned unchanged.
+    In training, the norm uses the mean and variance of the batch. The new running statistics are
+    weighted means of the batch's statistics and `mean` and `var`. Otherwise, the norm uses `mean`
+    and `var`, the second and third result are empty, and `mean` and `var` are returned unchanged.
     """
     if not training:
         empty = graph.constant(0.0, mean.dtype, (0,))

@@ -2,10 +2,11 @@
 
 The field is the part of a tensor that the windows move over: its last 2 or 3 dimensions.
 
-The functions use the device's pools where these compute the same as torch's, and otherwise a table
-of windows. A table of windows is an array [outputs, elements of a window]. It contains positions in
-the flattened field, and -1 where a window has fewer elements. Such a table can describe padding,
-dilation, windows that extend beyond the field, and the unequal windows of adaptive pools.
+The functions use the device's pools where these give the same results as torch's pools, and
+otherwise a table of windows. A table of windows is an array [outputs, elements of a window]. It
+contains positions in the flattened field, and -1 where a window has fewer elements. Such a table
+can describe padding, dilation, windows that extend beyond the field, and the unequal windows of
+adaptive pools.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _batched(graph: Ir, x: Value, rank: int) -> Value:
 
 
 def _axis(size: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int) -> Axis:
-    """Return the windows of a pool along one dimension: a list of positions for each window.
+    """Return the windows of a pool along one dimension: a list of positions per window.
 
     `size` is the length of the dimension. Positions outside of the dimension are left out.
     """
@@ -51,7 +52,7 @@ def _axis(size: int, outputs: int, kernel: int, stride: int, padding: int, dilat
 
 
 def _adaptive_axis(size: int, outputs: int) -> Axis:
-    """Return the windows of an adaptive pool along one dimension: a list of positions for each.
+    """Return the windows of an adaptive pool along one dimension: a list of positions per window.
 
     `size` is the length of the dimension, and `outputs` the number of windows.
     """
@@ -103,7 +104,8 @@ class Windows:
     def index(self) -> Value:
         """The flattened table of windows, in which `size` replaces -1.
 
-        The functions `gathered` and `scattered` add a row with this number for missing elements.
+        `gathered` and `scattered` add a row with the index `size` for the elements that windows
+        lack.
         """
         places = np.where(self.table < 0, self.size, self.table)
         return self.graph.constant(places.reshape(-1), UNSIGNED_INT)
@@ -187,7 +189,7 @@ def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> i
     without `ceil_mode`.
     """
     num_windows = -(-(field + lower + upper - kernel) // stride) + 1
-    if (num_windows - 1) * stride >= field + lower:  # the last window would begin after the field
+    if (num_windows - 1) * stride >= field + lower:  # The last window would begin after the field.
         num_windows -= 1
     return max((num_windows - 1) * stride + kernel - field - lower, 0)
 
@@ -195,7 +197,8 @@ def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> i
 def _uses_places(results: Results, backward: str) -> bool:
     """Return whether the program needs the positions of a pool's maxima.
 
-    The pool's backward operation, whose name is `backward`, does not need them.
+    The positions are not needed if only the pool's backward operation reads them. `backward` is the
+    name of this operation.
     """
     readers = [
         reader
@@ -405,8 +408,8 @@ def _plain_gradient(
 ) -> Value:
     """Return the gradient of `x`, the input of the device's average pool.
 
-    If the averages count the padding, the gradient of the padded input is computed, and the padding
-    is removed from it.
+    If the averages include the padding, the gradient of the padded input is computed first, and the
+    padding is then removed from it.
     """
     lower = sizes["lower"]
     upper = sizes["upper"]

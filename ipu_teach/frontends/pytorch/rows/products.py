@@ -31,10 +31,10 @@ def _integer_product(graph: Ir, a: Value, b: Value) -> Value:
 
 
 def _by_transposes(graph: Ir, a: Value, b: Value) -> Value | None:
-    """Return `a @ b` as the transpose of bᵀ aᵀ if only `a` is a transposed matrix; otherwise None.
+    """Return `a @ b`, computed as (bᵀ aᵀ)ᵀ, if only `a` is a transposed matrix; otherwise None.
 
     torch computes the gradient of a layer's weights as a product whose left operand is transposed.
-    Computed as a transpose, the gradient has the same tile mapping as the weights.
+    If it is computed as (bᵀ aᵀ)ᵀ, the gradient has the same tile mapping as the weights.
     """
     if len(a.shape) != 2:
         return None
@@ -51,7 +51,7 @@ def _by_transposes(graph: Ir, a: Value, b: Value) -> Value | None:
 def _addmm(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
-    """Return `beta * c + alpha * a @ b`. If `beta` is 0, `c` is not read and may contain NaN."""
+    """Return `beta * c + alpha * a @ b`. If `beta` is 0, `c` is not read, so it may contain NaN."""
     y = _product(graph, results, a, b)
     y = y if alpha == 1 else graph.op("mul", y, alpha)
     if beta == 0:
@@ -87,7 +87,7 @@ def _addbmm(
 # --- convolutions ---------------------------------------------------------------------------------
 
 
-# {attribute of "conv": its value}: the stride, padding and dilation of a convolution.
+# Maps attributes of "conv" (the stride, padding and dilation of a convolution) to their values.
 Sizes = dict[str, tuple[int, ...]]
 # The names of the sizes that determine where a transposed convolution puts elements.
 NAMES = "stride", "lower", "dilation"
@@ -103,7 +103,7 @@ def _check_floats(x: Value) -> None:
 
 
 def _sizes(rank: int, stride: Ints, padding: Ints, dilation: Ints) -> Sizes:
-    """Return the sizes of a convolution by name, each as a tuple with `rank` entries."""
+    """Return a dict of the sizes of a convolution; each size is a tuple with `rank` entries."""
     return ir.sized(rank, stride=stride, lower=padding, upper=padding, dilation=dilation)
 
 
@@ -136,8 +136,8 @@ def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[
     """Return `(lengths, sizes)` for the output of a transposed convolution.
 
     In dimension d, only the first `lengths[d]` elements of the output depend on `x`; output padding
-    may add elements after them. `sizes` is a copy of the sizes with another upper padding: the
-    convolution of the first elements then has exactly the shape of `x`.
+    may add elements after them. `sizes` is a copy of the sizes with another upper padding, with
+    which the convolution of the first `lengths` elements has exactly the shape of `x`.
     """
     reached_shape = []
     upper_padding = []

@@ -72,7 +72,7 @@ def _below_one(graph: Ir, results: Results) -> Value:
 
 
 def _positive(graph: Ir, results: Results) -> Value:
-    """Return uniform FLOAT random numbers above 0 and below 1."""
+    """Return uniform FLOAT random numbers that are above 0 and below 1."""
     return graph.op("max", uniform(graph, results), SMALLEST)
 
 
@@ -173,8 +173,8 @@ def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
 def _random(graph: Ir, results: Results, x: Value, *bounds: int | None, **_: Argument) -> Value:
     """Return random integers for `x.random_(low, high)`, `x.random_(high)` or `x.random_()`.
 
-    Integers are below `high`. Without `high`, the largest integer is the largest one up to which
-    the dtype represents all integers.
+    Integers are below `high`. Without `high`, the integers go up to the largest n for which the
+    dtype represents all integers from 0 to n.
     """
     low = bounds[0] if len(bounds) == 2 else 0
     high = bounds[-1] if bounds else None
@@ -238,7 +238,8 @@ def _rrelu(
 ) -> list[Value]:
     """Return [y, factors]: the elements of `x` multiplied by their factors, and the factors.
 
-    A factor is random where x <= 0, and 1 elsewhere.
+    In training, the factor of an element is random where x <= 0, and 1 elsewhere. Otherwise, it is
+    the mean of `low` and `high` where x <= 0, and `noise` is returned in place of the factors.
     """
     if not training:
         factor = graph.constant((low + high) / 2, x.dtype)
@@ -261,7 +262,7 @@ def _rrelu_backward(
     training: bool,
     is_result: bool,
 ) -> Value:
-    """Return `gradient` multiplied by the factors that `_rrelu` has used."""
+    """Return `gradient` multiplied by the factors that `_rrelu` has used in the forward pass."""
     if not training or high - low <= 1e-6:
         factor = graph.constant((low + high) / 2, x.dtype)
         is_positive = graph.op("gt", x, 0.0)
@@ -271,7 +272,7 @@ def _rrelu_backward(
 
 @row("poisson", "binomial", "_standard_gamma", "_sample_dirichlet")
 def _rejected(graph: Ir, results: Results, *_: Argument, **__: Argument) -> Value:
-    """Raise `Unfit` for a distribution whose samples need a variable number of random numbers."""
+    """Raise `Unfit`: samples of this distribution need a variable number of random numbers."""
     raise Unfit(
         "torch draws numbers until it accepts one, and the device draws a fixed number of them",
         "draw the samples on the host, and pass them to the module as an input.",

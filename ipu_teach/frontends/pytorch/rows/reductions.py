@@ -23,7 +23,7 @@ NAN = float("nan")
 
 
 def reduce(graph: Ir, results: Results, kind: str, x: Value, dim: Dims, empty: float) -> Value:
-    """Return `x` reduced over `dim`, in the shape of the result; `empty` if `x` has no elements.
+    """Return `x` reduced over `dim`, in the result's shape, or `empty` if `x` has no elements.
 
     `kind` is the kind of the reduction in `frontends.ir`, such as "sum" or "reduce_max".
     """
@@ -121,8 +121,8 @@ def _var(
     """Return the variance of `x` over `dim`.
 
     The variance is the sum of the squared differences from the mean, divided by max(n - correction,
-    0), where n is the number of elements in the sum. If this divisor is 0, the variance is NaN or
-    infinite.
+    0), where n is the number of elements that are summed. If this divisor is 0, the variance is NaN
+    or infinite.
     """
     if isinstance(dim, bool):  # the operation is var(x, unbiased)
         unbiased = dim
@@ -181,8 +181,8 @@ def _vector_norm(
 ) -> Value:  # fmt: skip
     """Return the norm (Σ |x|ᵖ)^(1/p) over `dim`, where p is `ord`.
 
-    For p = 0, the norm is the number of nonzero elements. For p = inf it is the largest |x|, and
-    for p = -inf the smallest |x|.
+    For p = 0, the norm is the number of nonzero elements. For p = inf, the norm is the largest |x|,
+    and for p = -inf, it is the smallest |x|.
     """
     magnitude = graph.op("abs", half_as_float(graph, as_dtype(graph, x, results.dtype)))
     norm = _norm_of(graph, results, magnitude, ord=float(ord), dim=dim)

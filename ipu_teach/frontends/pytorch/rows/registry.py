@@ -1,4 +1,4 @@
-"""The table of lowering functions by torch's operation names, and helpers of these functions.
+"""The table of lowering functions by torch's operation names, and helpers for these functions.
 
 A lowering function has the arguments `(graph, results, *arguments)`: the graph to extend, the
 `Results` of torch's node, and the arguments of the node. It gets a `Value` for each tensor, and
@@ -22,12 +22,12 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
 
 Kind = type[DType]
 Ints = Sequence[int]
-Dims = Ints | int | None  # None means all dimensions
-Operand = Value | float  # a tensor or a number
-# An argument of a lowering function is a `Value` in place of a tensor, or an argument of torch.
+Dims = Ints | int | None  # None means all dimensions.
+Operand = Value | float  # A tensor or a number.
+# An argument of a lowering function: a `Value` in place of a tensor, or torch's argument itself.
 Argument: TypeAlias = "Operand | torch.dtype | str | Sequence[Argument] | None"
 RowFunction = Callable[..., Value | Sequence[Value | None]]
-# A dict from the means of a norm to (the normalised x, 1 / sqrt(variance + eps)).
+# A dict that maps the means of a norm to (the normalised x, 1 / sqrt(variance + eps)).
 Saved = dict[Value, tuple[Value, Value]]
 AnyRow = TypeVar("AnyRow", bound=RowFunction)
 
@@ -36,8 +36,8 @@ ROWS: dict[str, RowFunction] = {}
 SAVING: set[str] = set()
 # The names of operations that torch must not decompose into simpler operations.
 KEPT: set[str] = set()
-# Functions by the name of an operation. Torch must not decompose a call of the operation if the
-# function returns True for the arguments of the call.
+# Maps the name of an operation to a function. Torch must not decompose a call of the operation if
+# the function returns True for the arguments of the call.
 KEPT_IF: dict[str, Callable[..., bool]] = {}
 # The operations of `frontends.ir` that return random numbers.
 DRAWN = ("dropout_mask", "uniform", "normal")
@@ -47,11 +47,11 @@ MOVES: set[str] = set()
 
 
 class Drawn:
-    """The attributes `modifier` of a graph's random operations.
+    """The values of the attribute `modifier` for a graph's random operations.
 
     `states` contains the state of the random generator for each random node of torch's graph. Nodes
-    with equal states get equal modifiers. So a part of a module which a checkpoint computes again
-    gets the same random numbers again.
+    with equal states get equal modifiers. Therefore, a part of a module that a checkpoint
+    recomputes gets the same random numbers again.
     """
 
     def __init__(self, states: Mapping[torch.fx.Node, Hashable]) -> None:
@@ -76,7 +76,7 @@ class Results:
     - `node`: the node.
     - `tensors`: torch's fake tensors, which have a shape but no elements.
     - `dtypes`: the dtypes on the device, or None for a dtype that the device does not support.
-    - `shapes`: the shapes.
+    - `shapes`: the shapes of the results.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Results:
         self._draws = 0
 
     def next_draw(self, graph: Ir) -> int:
-        """Return the attribute `modifier` for the node's next random operation."""
+        """Return the value of the attribute `modifier` for the node's next random operation."""
         self._draws += 1
         return self._drawn.number(graph, self.node, self._draws - 1)
 
@@ -142,8 +142,9 @@ def row(
     """Return a decorator that registers a lowering function for several torch operations.
 
     - `saves`: whether the function has the argument `saved`. The names are added to `SAVING`.
-    - `kept`: whether torch must not decompose the operations. True adds the names to `KEPT`. A
-      function, which decides for each call, is stored in `KEPT_IF`.
+    - `kept`: whether torch must not decompose the operations. If it is True, the names are added to
+      `KEPT`. It may also be a function that decides for each call; the function is stored in
+      `KEPT_IF`.
     - `moves`: whether the operations only move elements. The names are added to `MOVES`.
     """
 
@@ -175,7 +176,7 @@ def as_bool(graph: Ir, x: Operand) -> Value:
 
 
 def as_dtype(graph: Ir, x: Operand, dtype: Kind) -> Value:
-    """Return a value or a number in the dtype `dtype`, converted as `torch.Tensor.to` does."""
+    """Return a value or a number converted to `dtype`, as `torch.Tensor.to` converts it."""
     if dtype is BOOL:
         return as_bool(graph, x)
     if isinstance(x, Value):
@@ -247,7 +248,7 @@ def first_elements(graph: Ir, x: Value, shape: Ints) -> Value:
 
 
 def concatenate(graph: Ir, parts: Sequence[Value], dim: int) -> Value:
-    """Return the concatenation of `parts` along `dim`; parts without elements are left out."""
+    """Return the concatenation of `parts` along `dim`, without the parts that have no elements."""
     parts = [part for part in parts if part.size] or list(parts[:1])
     return parts[0] if len(parts) == 1 else graph.op("concat", *parts, dim=dim)
 
@@ -268,7 +269,7 @@ def from_rows(graph: Ir, rows: Value, like: Value, dim: int) -> Value:
 
 
 def dimensions(x: Value, dim: Dims) -> list[int]:
-    """Return the dimensions of a reduction of `x` as a list of numbers from 0.
+    """Return the dimensions of a reduction of `x` as a list of numbers that count from 0.
 
     If `dim` is None or empty, return all dimensions.
     """
@@ -283,7 +284,7 @@ def size_along(x: Value, dim: int) -> int:
 
 
 def along_axis(x: Array, rank: int, dim: int) -> Array:
-    """Return a vector as an array of `rank` dimensions, which extends along dimension `dim`.
+    """Return a vector, reshaped to `rank` dimensions so that it extends along dimension `dim`.
 
     The other dimensions have the length 1.
     """

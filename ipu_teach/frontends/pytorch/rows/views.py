@@ -57,7 +57,7 @@ def _view(graph: Ir, results: Results, x: Value, *_: Argument) -> Value:
 
 
 def _reinterpreted(graph: Ir, results: Results, x: Value) -> Value:
-    """Return the bits of `x` as elements of another dtype, as `x.view(torch.int32)` does.
+    """Return the bits of `x` as elements of another dtype, like `x.view(torch.int32)`.
 
     :raises Unfit: unless one dtype is torch.float32 and the other is torch.int32.
     """
@@ -172,7 +172,7 @@ def _number(value: float, x: Value) -> float:
 
 
 def flat_gather(graph: Ir, x: Value, places: Array, shape: Ints) -> Value:
-    """Return the elements of the flattened `x` at the positions `places`, in the shape `shape`."""
+    """Return an array of shape `shape` with the elements at `places` in the flattened `x`."""
     if np.array_equal(places.reshape(-1), np.arange(x.size)):
         return reshape(graph, x, shape)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
@@ -230,7 +230,7 @@ def _as_strided_scatter(
 
 
 def _numbered(x: Value) -> Array:
-    """Return an array in the shape of `x`: the position of each element in the flattened `x`."""
+    """Return an array in the shape of `x` with each element's position in the flattened `x`."""
     return np.arange(x.size).reshape(x.shape)
 
 
@@ -307,7 +307,7 @@ def _select_scatter(
 
 @row("tril", "triu", kept=False, moves=True)
 def _triangle(graph: Ir, results: Results, x: Value, diagonal: int = 0) -> Value:
-    """Return `x` with 0 above (tril) or below (triu) a diagonal, even in place of inf or NaN."""
+    """Return `x` with zeros above (tril) or below (triu) a diagonal, even instead of inf or NaN."""
     triangle_of = np.tril if "tril" in str(results.node.target) else np.triu
     is_kept = np.broadcast_to(triangle_of(np.ones(x.shape[-2:], bool), diagonal), x.shape)
     zero = graph.constant(False if x.dtype is BOOL else 0, x.dtype)
@@ -333,6 +333,6 @@ def _replication_backward(
 
 
 def at_places(graph: Ir, shape: Ints, dim: int) -> Value:
-    """Return an INT value of shape `shape`: the index of each element along dimension `dim`."""
+    """Return an INT value of shape `shape` with the index of each element along dimension `dim`."""
     places = np.broadcast_to(along_axis(np.arange(shape[dim]), len(shape), dim), shape)
     return graph.constant(np.ascontiguousarray(places), INT)
