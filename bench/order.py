@@ -1,7 +1,7 @@
 """Compare the cost of popops' sorting and selecting with programs of custom codelets.
 
 The figures are ratios of modelled cycles, so they are the same on every machine. The programs only
-order distinct keys without NaN, which is easier than what popops does:
+order distinct keys without NaN, which is easier than the work of popops:
 
 * `first_of`: some thousand workers each sort a part of the keys and keep the first k. A tree of
   further vertices merges these results, several at a time, in the same way.

@@ -148,8 +148,10 @@ def in_the_repository(words: Sequence[str]) -> int:
     root = checkout()
     if root is None:
         raise LessonError(
-            f"`{words[0]}` is a job on the kit itself, and this kit came as a wheel, without it.",
-            next_step=f"get the repository, and in its folder: python3 run.py {' '.join(words)}",
+            f"`{words[0]}` works on the kit's repository, but this kit was installed from a wheel.",
+            next_step=(
+                f"get the repository, and run this in its folder: python3 run.py {' '.join(words)}"
+            ),
         )
     script = root / jobs.SCRIPTS[words[0]]
     return become([sys.executable, str(script), *words[1:]], dict(os.environ))

@@ -415,7 +415,7 @@ def hints_of(function: Function) -> dict[str, Hint]:
 
 
 class _Plan(NamedTuple):
-    """How to check the arguments of one function, with a `Kind` for each checked parameter.
+    """The rules for the arguments of one function, with a `Kind` for each checked parameter.
 
     - `places` has (position, name, kind) for each checked parameter that may be passed by position.
     - `end` is the number of all parameters that may be passed by position, checked or not.

@@ -1,9 +1,9 @@
 """Images of handwritten digits for training: a small set that is part of the kit, and MNIST.
 
 `digits()` needs only the kit. `mnist()` reads the four files of MNIST (LeCun, Cortes and Burges,
-1998) from `$IPU_TEACH_DATA/mnist` or from the user's cache folder. If neither has them, it
-downloads them into the cache folder. Both functions return a `Dataset` of 28x28 images, so a
-program can use either without a change.
+1998) from `$IPU_TEACH_DATA/mnist` or from the user's cache folder. If neither folder has these
+files, `mnist()` downloads them into the cache folder. Both functions return a `Dataset` of 28x28
+images, so a program can use either without a change.
 
 Design choices:
 
@@ -139,8 +139,8 @@ def digits() -> Dataset:
 
     Source: the test set of "Optical Recognition of Handwritten Digits", Alpaydin and Kaynak, UCI,
     1998. A pixel of the 8x8 originals is the number of ink pixels in a block of 4x4, 0 to 16. The
-    file stores the split into two sets. Both sets have nearly the same proportion of each class
-    (see datasets/SOURCE.md).
+    kit's file also stores which images are in which set. Both sets have nearly the same proportion
+    of each class (see datasets/SOURCE.md).
 
     The images are scaled from 8x8 by bilinear interpolation, with the outer edges aligned. The
     interpolation uses only integers, so every machine computes the same bytes. Along each axis,
@@ -195,9 +195,8 @@ def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
     *stored_header, stored_dtype = _npy.read_array_header_1_0(stream)
     if (*stored_header, stored_dtype) != (shape, False, dtype):
         raise ValueError(
-            f"{name} has shape {shown(stored_header[0])} and dtype {shown(stored_dtype.str)}, and "
-            f"not {shape} and "
-            f"{dtype.str!r}"
+            f"{name} has shape {shown(stored_header[0])} and dtype {shown(stored_dtype.str)}, but "
+            f"needs {shape} and {dtype.str!r}"
         )
     values = np.frombuffer(stream.read(), dtype).reshape(shape)
     if values.max() > maximum:
@@ -208,7 +207,7 @@ def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 
 def _scale(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return uint8[n, 28, 28] images from 0 to 255 for 8x8 images from 0 to 16; see `digits`."""
+    """Return 8x8 images with pixels from 0 to 16 as uint8[n, 28, 28] with pixels from 0 to 255."""
     weights = np.zeros((28, 8), dtype=np.int32)
     for pixel in range(28):
         neighbour, remainder = divmod(min(max(4 * pixel - 5, 0), 98), 14)
@@ -349,11 +348,12 @@ def _read_half(
     if images.ndim != 3 or images.shape[1:] != (28, 28):
         raise _refused(
             image_file,
-            f"holds an array of shape {images.shape}; images of MNIST have shape (n, 28, 28).",
+            f"holds an array of shape {images.shape}, but images of MNIST have shape (n, 28, 28).",
         )
     if labels.ndim != 1:
         raise _refused(
-            label_file, f"holds an array of shape {labels.shape}; labels of MNIST have shape (n,)."
+            label_file,
+            f"holds an array of shape {labels.shape}, but labels of MNIST have shape (n,).",
         )
     if len(images) != len(labels):
         raise _refused(
@@ -362,7 +362,8 @@ def _read_half(
         )
     if len(images) != _COUNTS[prefix]:
         raise _refused(
-            image_file, f"holds {len(images):,} images; this half of MNIST has {_COUNTS[prefix]:,}."
+            image_file,
+            f"holds {len(images):,} images, but this half of MNIST has {_COUNTS[prefix]:,}.",
         )
     if np.max(labels) > 9:
         first_wrong = int(np.argmax(labels > 9))
@@ -475,13 +476,13 @@ def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
     if len(values) < num_values:
         raise _refused(
             file,
-            f"is cut short: its header says {claimed_size}, {num_values:,} bytes, but "
-            f"the file has only {len(values):,}.",
+            f"is cut short: its header says {claimed_size} ({num_values:,} bytes), but "
+            f"the file has only {len(values):,} of them.",
         )
     if len(values) > num_values:
         raise _refused(
             file,
-            f"continues after its end: its header says {claimed_size}, {num_values:,} bytes, but "
+            f"is too long: its header says {claimed_size} ({num_values:,} bytes), but "
             "the file has more.",
         )
     return np.frombuffer(values, dtype=np.uint8).reshape(shape)
@@ -571,7 +572,8 @@ def _claim(final_path: Path, timeout: float) -> Path:
 def _fill(url: str, part_path: Path, md5: str, timeout: float) -> None:
     """Download the rest of the file `part_path` until its md5 is `md5`.
 
-    Raises `DatasetError` if that fails `_ATTEMPTS` times, or if the server has another file.
+    Raises `DatasetError` if the download fails `_ATTEMPTS` times, or if the server has a different
+    file.
     """
     last_problem = ""
     for _ in range(_ATTEMPTS):
@@ -626,7 +628,7 @@ def _fetch(url: str, part_path: Path, timeout: float) -> None:
             f"bytes {num_bytes}-"
         ):
             part_path.unlink(missing_ok=True)
-            raise _DroppedError("the server sent other bytes than the requested range")
+            raise _DroppedError("the server sent a range of bytes that was not requested")
         if not is_partial:
             num_bytes = 0
         with open(part_path, "ab" if is_partial else "wb") as file:
@@ -634,7 +636,7 @@ def _fetch(url: str, part_path: Path, timeout: float) -> None:
 
 
 def _response(url: str, part_path: Path, num_bytes: int, timeout: float) -> HTTPResponse:
-    """Return the server's answer to a request for the file `url` from byte `num_bytes`.
+    """Return the server's answer to a request for the file `url` from byte `num_bytes` on.
 
     Raises the errors of `_fetch`.
     """
@@ -648,7 +650,8 @@ def _response(url: str, part_path: Path, num_bytes: int, timeout: float) -> HTTP
         response: HTTPResponse = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         error.close()
-        # Status 416 means that the server's file has no byte `num_bytes`: `part_path` is too long.
+        # Status 416 means that the server's file has no byte `num_bytes`, so `part_path` is too
+        # long.
         if error.code == 416 and num_bytes:
             part_path.unlink()
             raise _DroppedError(

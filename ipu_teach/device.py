@@ -108,12 +108,12 @@ class Device(WithoutSome):
 
     @property
     def has_gateway(self) -> bool:
-        """Whether the IPUs have a gateway: always False, as they have a direct link to the host."""
+        """Whether the IPUs have a gateway. Always False: they have a direct link to the host."""
         return False
 
     @property
     def supports_remote_buffers(self) -> bool:
-        """Whether the device has streaming memory for `Graph.add_remote_buffer`: always True."""
+        """Whether the device has streaming memory for `Graph.add_remote_buffer`. Always True."""
         return True
 
     def __repr__(self) -> str:
@@ -239,6 +239,6 @@ class IPUModel:
 
 
 def target_of(machine: object) -> Target | None:
-    """Return `machine` if it is a target, its target if it is a `Device`, and otherwise None."""
+    """Return the target of a `Device`, a target itself unchanged, and None for anything else."""
     target = machine.target if isinstance(machine, Device) else machine
     return target if isinstance(target, Target) else None

@@ -1,8 +1,8 @@
 """All exceptions of the kit.
 
-The message of an exception says what happened, where, and what to do next. Where Poplar has an
-exception for the same problem, the class has its name in Python's spelling, so that a search for
-the name also finds Poplar's documentation.
+The message of an exception says what happened, where, and what to do next. If Poplar has an
+exception for the same problem, the class has the name of Poplar's exception, so that a search for
+the name also finds Poplar's documentation. Only the spelling is adapted to Python.
 """
 
 from __future__ import annotations
@@ -220,9 +220,9 @@ class ControlProgramError(PoplarError):
 class GraphMemoryAllocationError(PoplarError):
     """The data exceed the memory of a tile, the streaming memory, or this computer's memory.
 
-    `bytes_per_tile` has the modelled bytes of each tile (int64[tiles]), or is None if they are not
-    known. `report` is the report of the compiled program, or None if there is no report because the
-    compiler stopped earlier.
+    `bytes_per_tile` contains the modelled bytes of each tile (int64[tiles]), or is None if they are
+    not known. `report` is the report of the compiled program, or None if the compiler stopped
+    before there was a report.
     """
 
     bytes_per_tile: npt.NDArray[np.int64] | None = None
@@ -235,7 +235,7 @@ class GraphMemoryAllocationError(PoplarError):
         """
         if self.report is None:
             raise InvalidOptionError(
-                "This error has no report: it stopped the compiler.",
+                "This error has no report, because it stopped the compiler.",
                 next_step="read its text: print(error).",
             )
         return self.report.why(self)
@@ -356,7 +356,7 @@ def missing(
 
 
 class WithoutSome:
-    """A base class for classes that lack some names of their counterparts in Poplar.
+    """A base class for classes that lack some names which Poplar's classes have.
 
     Using such a name raises a `NotOfferedError`, whose advice comes from the dict `not_here`.
     """

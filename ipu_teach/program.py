@@ -111,7 +111,7 @@ def _check_ordered(value: object, where: str, instead: str) -> None:
     `where` is the name of the program in the error, and `instead` is the advice of the error.
     """
     if isinstance(value, (set, frozenset)):
-        raise ControlProgramError(f"""{where} got a set of {counted(len(value), "item")}, and a set
+        raise ControlProgramError(f"""{where} got a set of {counted(len(value), "item")}, but a set
             has no order.
             next:  {instead}.""")
 
@@ -244,7 +244,7 @@ class Copy(Program):
             raise ControlProgramError(f"""Copy was given a source of {source.num_elements:,}
                 elements and a destination of {destination.num_elements:,}.
                 where: {source!r} to {destination!r}
-                next:  make both sides equal: slice the longer one, or change the size of the
+                next:  make both sides equally long: slice the longer one, or change the size of the
                 stream.""")
         self.source = source
         self.destination = destination

@@ -159,4 +159,4 @@ def _check(function: str, graph: object, prog: object) -> None:
     if not isinstance(prog, Sequence):
         raise ControlProgramError(f"""{function}() was given {shown(prog)} as prog, which is
             not a Sequence.
-            next:  give a Sequence, to whose end the step is added.""")
+            next:  give the Sequence to which to append the step.""")

@@ -558,7 +558,7 @@ def _in_slots(
                 raise _no_tick(
                     tick,
                     work,
-                    f"stage {receiver[1]} has micro-batch {arrived[receiver]} still to read",
+                    f"stage {receiver[1]} has not yet read micro-batch {arrived[receiver]}",
                 )
             if 0 <= receiver[1] <= last_stage:
                 arrived[receiver] = micro_batch

@@ -131,7 +131,7 @@ def chosen(systems: Sequence[str] | None, pythons: Sequence[str] | None) -> list
         for part in requested:
             if part not in supported:
                 raise PackError(
-                    f"{part!r} is not a {noun} that a pack can be for. There are "
+                    f"{part!r} is not a {noun} for which a pack can be made. Choose from "
                     f"{', '.join(supported)}"
                 )
         return [name for name in supported if name in requested]
@@ -200,7 +200,7 @@ def _refuse_full_disk(folder: Path, targets: Sequence[Target], kept_bytes: int) 
     if free_bytes + kept_bytes < megabytes(targets) * 10**6:
         raise PackError(
             f"the disk has {free_bytes // 10**6:,} MB free. Make room, or name a folder on another "
-            "one with --folder"
+            "disk with --folder"
         )
 
 

@@ -136,7 +136,7 @@ def check_place(folder: Path) -> None:
     ):
         raise PackError(f"{folder} is a folder of the kit itself. Name another with --folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "wheels").is_dir():
-        raise PackError(f"{folder} is not empty, and no pack. Name a new folder with --folder")
+        raise PackError(f"{folder} is not empty and is not a pack. Name a new folder with --folder")
     if folder.exists() and not folder.is_dir():
         raise PackError(f"{folder} is a file. Name a folder with --folder")
 

@@ -164,7 +164,7 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
         )
     if "No space left on device" in output or "[Errno 28]" in output:
         raise PackError(
-            f"the disk of {folder.parents[1]} is full. Make room, or name a folder on another one "
+            f"the disk of {folder.parents[1]} is full. Make room, or name a folder on another disk "
             "with --folder"
         )
     match = re.search(r"No matching distribution found for (\S+)", output)

@@ -762,8 +762,8 @@ def test_a_job_on_the_kit_wants_its_repository(
     monkeypatch.setattr(cli, "checkout", lambda: None)
     assert cli.main(["fuzz", "--minutes", "5"]) == 2
     assert capsys.readouterr().err == (
-        "`fuzz` is a job on the kit itself, and this kit came as a wheel, without it.\n"
-        "  next:  get the repository, and in its folder: python3 run.py fuzz --minutes 5\n"
+        "`fuzz` works on the kit's repository, but this kit was installed from a wheel.\n"
+        "  next:  get the repository, and run this in its folder: python3 run.py fuzz --minutes 5\n"
     )
 
 

@@ -210,17 +210,17 @@ def header(text: str) -> bytes:
         (
             "labels",
             lambda a: a[:1500],
-            "labels has shape (1500,) and dtype '|u1', and not (1797,) and '|u1'",
+            "labels has shape (1500,) and dtype '|u1', but needs (1797,) and '|u1'",
         ),
         (
             "images",
             lambda a: a.reshape(1797, 64),
-            "images has shape (1797, 64) and dtype '|u1', and not (1797, 8, 8) and '|u1'",
+            "images has shape (1797, 64) and dtype '|u1', but needs (1797, 8, 8) and '|u1'",
         ),
         (
             "train_index",
             lambda a: a.astype("u1"),
-            "train_index has shape (1500,) and dtype '|u1', and not (1500,) and '<u2'",
+            "train_index has shape (1500,) and dtype '|u1', but needs (1500,) and '<u2'",
         ),
         ("images", lambda a: a.astype("f8"), "images is 920,192 bytes long"),
         ("images", lambda a: a + 1, "images has the value 17, but the largest allowed value is 16"),
@@ -242,7 +242,7 @@ def header(text: str) -> bytes:
         (
             "labels",
             lambda a: header(f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({2**40},)}}"),
-            "labels has shape (1099511627776,) and dtype '|u1', and not (1797,) and '|u1'",
+            "labels has shape (1099511627776,) and dtype '|u1', but needs (1797,) and '|u1'",
         ),
         (
             "labels",
@@ -338,19 +338,19 @@ UNREADABLE = [
         "no values",
         "a",
         GOOD[:12],
-        "is cut short: its header says 3 x 4 values, 12 bytes, but the file has only 0.",
+        "is cut short: its header says 3 x 4 values (12 bytes), but the file has only 0 of them.",
     ),
     (
         "truncated",
         "a",
         GOOD[:-1],
-        "is cut short: its header says 3 x 4 values, 12 bytes, but the file has only 11.",
+        "is cut short: its header says 3 x 4 values (12 bytes), but the file has only 11 of them.",
     ),
     (
         "truncated inside",
         "a.gz",
         gzip.compress(GOOD[:-1]),
-        "is cut short: its header says 3 x 4 values, 12 bytes, but the file has only 11.",
+        "is cut short: its header says 3 x 4 values (12 bytes), but the file has only 11 of them.",
     ),
     ("truncated.gz", "a.gz", PACKED[:-9], "is cut short: its packed data have no end."),
     ("two bytes.gz", "a.gz", PACKED[:2], "is cut short: its packed data have no end."),
@@ -358,13 +358,13 @@ UNREADABLE = [
         "trailing",
         "a",
         GOOD + b"\0",
-        "continues after its end: its header says 3 x 4 values, 12 bytes, but the file has more.",
+        "is too long: its header says 3 x 4 values (12 bytes), but the file has more.",
     ),
     (
         "trailing inside",
         "a.gz",
         gzip.compress(GOOD + bytes(9)),
-        "continues after its end: its header says 3 x 4 values, 12 bytes, but the file has more.",
+        "is too long: its header says 3 x 4 values (12 bytes), but the file has more.",
     ),
     (
         "not gzip",
@@ -483,7 +483,9 @@ def test_a_claim_takes_no_memory(tmp_path: Path) -> None:
     tracemalloc.reset_peak()
     before = tracemalloc.get_traced_memory()[0]
     try:
-        with pytest.raises(DatasetError, match="1,073,741,824 bytes, but the file has only 10"):
+        with pytest.raises(
+            DatasetError, match=r"\(1,073,741,824 bytes\), but the file has only 10 of"
+        ):
             datasets.read_idx(file)
         assert tracemalloc.get_traced_memory()[1] - before < 8 << 20
     finally:
@@ -622,17 +624,17 @@ WRONG = [
     (
         "train-images-idx3-ubyte",
         images_of(60),
-        "holds an array of shape (60,); images of MNIST have shape (n, 28, 28).",
+        "holds an array of shape (60,), but images of MNIST have shape (n, 28, 28).",
     ),
     (
         "train-images-idx3-ubyte",
         images_of(60, 14, 56),
-        "holds an array of shape (60, 14, 56); images of MNIST have shape (n, 28, 28).",
+        "holds an array of shape (60, 14, 56), but images of MNIST have shape (n, 28, 28).",
     ),
     (
         "t10k-labels-idx1-ubyte",
         images_of(20, 28, 28),
-        "holds an array of shape (20, 28, 28); labels of MNIST have shape (n,).",
+        "holds an array of shape (20, 28, 28), but labels of MNIST have shape (n,).",
     ),
     (
         "t10k-labels-idx1-ubyte",
@@ -675,7 +677,7 @@ def test_exchanged_halves_are_refused(cache: Path, small: dict[str, bytes]) -> N
     with pytest.raises(DatasetError) as caught:
         datasets.mnist()
     assert str(caught.value) == (
-        "The file train-images-idx3-ubyte.gz holds 20 images; this half of MNIST has 60.\n"
+        "The file train-images-idx3-ubyte.gz holds 20 images, but this half of MNIST has 60.\n"
         f"  where: {cache / 'train-images-idx3-ubyte.gz'}\n{REPLACE}"
     )
 

@@ -428,21 +428,21 @@ DTYPES_AND_HOST_VALUES: list[Case] = [
         The constant 'c': BOOL holds True and False, or 1 and 0; element [2] is 2.
           next:  choose another dtype, or round and clip the values first."""),
     ("a tensor as values", lambda w: w.graph.set_initial_value(w.v, w.k), PoplarTypeError, r"""
-        A tensor was used as if it held numbers: it only names elements in the machine's memory.
+        A tensor was used as if it held numbers, but it only names elements in the machine's memory.
           where: Tensor('k', FLOAT, shape (3,))
           next:  to see its values: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after a run."""),
     ("assigning to a tensor", lambda w: w.v.__setitem__(0, 1), PoplarTypeError, r"""
-        A value was assigned to elements of a tensor: a graph only describes what will run.
+        A value was assigned to elements of a tensor, but a graph only describes what will run.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give values with graph.set_initial_value(tensor, values), or move them with program.Copy."""),
     ("too few values", lambda w: w.graph.set_initial_value(w.v, [1, 2]), TensorCreationError, r"""
-        'v' has 3 elements and was given 2 values.
+        'v' has 3 elements, but was given 2 values.
           next:  give one number for all of them, or one for each."""),
     ("too many values", lambda w: w.graph.add_constant(FLOAT, (2, 2), range(5), "c"), TensorCreationError, r"""
-        The constant 'c' has 4 elements and was given 5 values.
+        The constant 'c' has 4 elements, but was given 5 values.
           next:  give one number for all of them, or one for each."""),
     ("values of a view", lambda w: w.graph.set_initial_value(w.x[0], [1, 2]), TensorCreationError, r"""
-        a view of 'x' has 3 elements and was given 2 values.
+        a view of 'x' has 3 elements, but was given 2 values.
           next:  give one number for all of them, or one for each."""),
 ]
 
@@ -490,7 +490,7 @@ VARIABLES: list[Case] = [
     ("initial value of a constant", lambda w: w.graph.set_initial_value(w.k, 0), GraphObjectCreationError, r"""
         set_initial_value() would write to the constant 'k'.
           where: Tensor('k', FLOAT, shape (3,))
-          next:  make it with graph.add_variable, or give its values in graph.add_constant."""),
+          next:  create the tensor with graph.add_variable, or give its values in graph.add_constant."""),
     ("initial value of an edge", lambda w: w.graph.set_initial_value(w.add(Scale, x=w.v)["x"], 0), GraphConnectionError, r"""
         Scale.x is an edge and has no value of its own.
           where: field 'x' of vertex 0 (Scale) of compute set 'cs'
@@ -655,7 +655,7 @@ VIEWS: list[Case] = [
           where: Tensor('x', FLOAT, shape (4, 3))
           next:  name each of [0, 1] once."""),
     ("transpose", lambda w: w.v.T, PoplarIndexError, r"""
-        transpose() is for matrices; this tensor has shape (3,).
+        transpose() is for matrices, but this tensor has shape (3,).
           where: Tensor('v', FLOAT, shape (3,))
           next:  use dim_shuffle for other ranks."""),
     ("concat nothing", lambda w: concat([]), GraphObjectCreationError, r"""
@@ -744,7 +744,7 @@ TILE_MAPPING: list[Case] = [
           where: 'v', number 2
           next:  use a tile from 0 to 2."""),
     ("tiles of rows no whole numbers", lambda w: w.graph.set_tile_mapping(w.v, np.ones(3)), InvalidTileMappingError, r"""
-        array([1., 1., 1.]) is not a tile number, nor a list of them.
+        array([1., 1., 1.]) is neither a tile number nor a list of tile numbers.
           where: 'v'
           next:  give whole numbers."""),
     ("mapping nothing", lambda w: w.graph.set_tile_mapping("v", 0), GraphObjectCreationError, r"""
@@ -799,13 +799,13 @@ TILE_MAPPING: list[Case] = [
     ("tiles of vertices, floats",
      lambda w: w.graph.set_tile_mapping(w.many(Bump, 0, x=w.x), [0.0, 1, 2, 2]),
      InvalidTileMappingError, r"""
-        [0.0, 1, 2, 2] is not a tile number, nor a list of them.
+        [0.0, 1, 2, 2] is neither a tile number nor a list of tile numbers.
           where: 4 vertices (Bump) of compute set 'cs'
           next:  give whole numbers."""),
     ("tiles of vertices, ragged",
      lambda w: w.graph.set_tile_mapping(w.many(Bump, 0, x=w.x), [[0], [1, 2]]),
      InvalidTileMappingError, r"""
-        [[0], [1, 2]] is not a tile number, nor a list of them.
+        [[0], [1, 2]] is neither a tile number nor a list of tile numbers.
           where: 4 vertices (Bump) of compute set 'cs'
           next:  give whole numbers."""),
     ("mapping asked before it is complete",
@@ -883,42 +883,42 @@ VERTICES: list[Case] = [
         Scale has no field 0.
           next:  Its fields are x: Input[Vector[FLOAT]], out: Output[Vector[FLOAT]], factor: FLOAT."""),
     ("dtype of an edge", lambda w: w.add(Scale, x=w.n), PoplarTypeError, r"""
-        Scale.x holds FLOAT and was given a tensor of INT.
+        Scale.x holds FLOAT, but was given a tensor of INT.
           where: Tensor('n', INT, shape (3,))
           next:  declare the field with INT, or cast the tensor."""),
     ("shape of an edge", lambda w: w.add(Scale, x=w.x), GraphConnectionError, r"""
-        Scale.x is declared as Input[Vector[FLOAT]], which takes one dimension, and was given shape (4, 3).
+        Scale.x is declared as Input[Vector[FLOAT]], which takes one dimension, but was given shape (4, 3).
           where: Tensor('x', FLOAT, shape (4, 3))
           next:  index, slice or flatten the tensor, or change the declaration."""),
     ("shape of a scalar edge", lambda w: w.add(Dot, out=w.v), GraphConnectionError, r"""
-        Dot.out is declared as Output[FLOAT], which takes a single element, and was given shape (3,).
+        Dot.out is declared as Output[FLOAT], which takes a single element, but was given shape (3,).
           where: Tensor('v', FLOAT, shape (3,))
           next:  index, slice or flatten the tensor, or change the declaration."""),
     ("shape of a matrix edge", lambda w: w.add(Rows, rows=w.v), GraphConnectionError, r"""
-        Rows.rows is declared as Input[Vector[Vector[FLOAT]]], which takes two dimensions, or a list of vectors, and was \
+        Rows.rows is declared as Input[Vector[Vector[FLOAT]]], which takes two dimensions, or a list of vectors, but was \
         given shape (3,).
           where: Tensor('v', FLOAT, shape (3,))
           next:  index, slice or flatten the tensor, or change the declaration."""),
     ("number for an edge", lambda w: w.add(Scale, x=3), GraphConnectionError, r"""
-        Scale.x is declared as Input[Vector[FLOAT]] and was given 3.
+        Scale.x is declared as Input[Vector[FLOAT]], but was given 3.
           next:  connect a tensor."""),
     ("array for an edge", lambda w: w.add(Rows, rows=np.ones(3)), GraphConnectionError, r"""
-        Rows.rows is declared as Input[Vector[Vector[FLOAT]]] and was given array([1., 1., 1.]).
+        Rows.rows is declared as Input[Vector[Vector[FLOAT]]], but was given array([1., 1., 1.]).
           next:  connect a tensor or a list of one-dimensional tensors."""),
     ("list for an edge", lambda w: w.add(Scale, x=[w.v, w.v]), GraphConnectionError, r"""
-        Scale.x is declared as Input[Vector[FLOAT]] and was given [Tensor('v', FLOAT, shape (3,)), Tensor('v', FLOAT, \
+        Scale.x is declared as Input[Vector[FLOAT]], but was given [Tensor('v', FLOAT, shape (3,)), Tensor('v', FLOAT, \
         shape (3,))].
           next:  connect a tensor."""),
     ("empty list", lambda w: w.add(Rows, rows=[]), GraphConnectionError, r"""
         Rows.rows was given an empty list.
           next:  connect at least one tensor."""),
     ("list with a matrix", lambda w: w.add(Rows, rows=[w.v, w.x]), GraphConnectionError, r"""
-        Rows.rows is declared as Input[Vector[Vector[FLOAT]]], which takes two dimensions, or a list of vectors, and was \
+        Rows.rows is declared as Input[Vector[Vector[FLOAT]]], which takes two dimensions, or a list of vectors, but was \
         given a list with shape (4, 3).
           where: Tensor('x', FLOAT, shape (4, 3))
           next:  index, slice or flatten the tensor, or change the declaration."""),
     ("list with another dtype", lambda w: w.add(Rows, rows=[w.v, w.n]), PoplarTypeError, r"""
-        Rows.rows holds FLOAT and was given a tensor of INT.
+        Rows.rows holds FLOAT, but was given a tensor of INT.
           where: Tensor('n', INT, shape (3,))
           next:  declare the field with INT, or cast the tensor."""),
     ("foreign tensor", lambda w: w.add(Scale, x=w.alien_tensor), GraphConnectionError, r"""
@@ -926,21 +926,21 @@ VERTICES: list[Case] = [
           where: Tensor('alien', FLOAT, shape (3,))
           next:  use one graph throughout."""),
     ("tensor for state", lambda w: w.add(Scale, x=w.v, factor=w.s), GraphConnectionError, r"""
-        Scale.factor is a state field, which takes a number, and was given a tensor.
+        Scale.factor is a state field, which takes a number, but was given a tensor.
           where: Tensor('s', FLOAT, shape ())
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("text for state", lambda w: w.add(Scale, x=w.v, factor="two"), TensorCreationError, r"""
         Scale.factor: 'two' is not a number.
           next:  give numbers that FLOAT holds."""),
     ("several values for state", lambda w: w.add(Scale, x=w.v, factor=[1, 2]), GraphObjectCreationError, r"""
-        Scale.factor is a state field, a single FLOAT, and was given 2 values.
+        Scale.factor is a state field, a single FLOAT, but was given 2 values.
           next:  give one number; for several, connect a tensor to a field Input[Vector[…]]."""),
     ("connecting to state", lambda w: w.graph.connect(w.add(Scale)["factor"], w.v), GraphConnectionError, r"""
-        Scale.factor is a state field, which takes a number, and was given a tensor.
+        Scale.factor is a state field, which takes a number, but was given a tensor.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("connecting nothing", lambda w: w.graph.connect(w.add(Scale)["x"], None), GraphConnectionError, r"""
-        Scale.x is declared as Input[Vector[FLOAT]] and was given None.
+        Scale.x is declared as Input[Vector[FLOAT]], but was given None.
           next:  connect a tensor."""),
     ("connecting to a tensor", lambda w: w.graph.connect(w.v, w.v), GraphObjectCreationError, r"""
         Tensor('v', FLOAT, shape (3,)) is not a field of a vertex of this graph.
@@ -986,28 +986,28 @@ VERTICES_IN_BULK: list[Case] = [
     ("bulk single element", lambda w: w.many(Dot, 0, out=w.s), GraphConnectionError, r"""
         Dot.out was given a single element in add_vertices(), so it has no axis that numbers the vertices.
           where: Tensor('s', FLOAT, shape ())
-          next:  give it a leading axis, of length 1 to share it: tensor.reshape((1, …))."""),
+          next:  give it a leading axis. All vertices share an axis of length 1: tensor.reshape((1, …))."""),
     ("bulk shape", lambda w: w.many(Scale, 0, x=w.v), GraphConnectionError, r"""
-        Scale.x is declared as Input[Vector[FLOAT]], which takes one dimension, and was given shape () for each vertex.
+        Scale.x is declared as Input[Vector[FLOAT]], which takes one dimension, but was given shape () for each vertex.
           where: Tensor('v', FLOAT, shape (3,))
           next:  index, slice or flatten the tensor, or change the declaration."""),
     ("bulk scalar", lambda w: w.many(Dot, 0, out=w.x), GraphConnectionError, r"""
-        Dot.out is declared as Output[FLOAT], which takes a single element, and was given shape (3,) for each vertex.
+        Dot.out is declared as Output[FLOAT], which takes a single element, but was given shape (3,) for each vertex.
           where: Tensor('x', FLOAT, shape (4, 3))
           next:  index, slice or flatten the tensor, or change the declaration."""),
     ("bulk dtype", lambda w: w.many(Scale, 0, x=w.n), PoplarTypeError, r"""
-        Scale.x holds FLOAT and was given a tensor of INT.
+        Scale.x holds FLOAT, but was given a tensor of INT.
           where: Tensor('n', INT, shape (3,))
           next:  declare the field with INT, or cast the tensor."""),
     ("bulk number", lambda w: w.many(Scale, 0, x=3), GraphConnectionError, r"""
-        Scale.x is declared as Input[Vector[FLOAT]] and was given 3.
+        Scale.x is declared as Input[Vector[FLOAT]], but was given 3.
           next:  connect a tensor."""),
     ("bulk list", lambda w: w.many(Scale, 0, x=[w.x, w.y]), GraphConnectionError, r"""
-        Scale.x is declared as Input[Vector[FLOAT]] and was given [Tensor('x', FLOAT, shape (4, 3)), Tensor('y', FLOAT, \
+        Scale.x is declared as Input[Vector[FLOAT]], but was given [Tensor('x', FLOAT, shape (4, 3)), Tensor('y', FLOAT, \
         shape (4, 3))].
           next:  connect a tensor."""),
     ("bulk list of numbers", lambda w: w.many(Rows, 0, rows=[w.x, 3]), GraphConnectionError, r"""
-        Rows.rows is declared as Input[Vector[Vector[FLOAT]]] and was given [Tensor('x', FLOAT, shape (4, 3)), 3].
+        Rows.rows is declared as Input[Vector[Vector[FLOAT]]], but was given [Tensor('x', FLOAT, shape (4, 3)), 3].
           next:  connect a tensor, or a list of them."""),
     ("bulk tiles of two dimensions", lambda w: w.many(Bump, [[0, 1], [0, 1]], x=w.x), GraphObjectCreationError, r"""
         add_vertices() of Bump was given tiles of shape (2, 2), which has more than one dimension.
@@ -1020,18 +1020,18 @@ VERTICES_IN_BULK: list[Case] = [
         add_vertices() of Bump was asked for 1,000,000,000 vertices.
           next:  add at most 100,000,000; each vertex takes a row of the leading axis."""),
     ("bulk tile none", lambda w: w.many(Bump, None, x=w.x), InvalidTileMappingError, r"""
-        None is not a tile number, nor a list of them.
+        None is neither a tile number nor a list of tile numbers.
           where: add_vertices() of Bump
           next:  give whole numbers."""),
     ("bulk tile text", lambda w: w.many(Bump, "0", x=w.x), InvalidTileMappingError, r"""
-        '0' is not a tile number, nor a list of them.
+        '0' is neither a tile number nor a list of tile numbers.
           where: add_vertices() of Bump
           next:  give whole numbers."""),
     ("bulk state matrix", lambda w: w.many(Scale, 0, x=w.x, out=w.y, factor=np.ones((4, 2))), GraphObjectCreationError, r"""
-        Scale.factor is a state field, a single FLOAT, and was given 8 values.
+        Scale.factor is a state field, a single FLOAT, but was given 8 values.
           next:  give one number; for several, connect a tensor to a field Input[Vector[…]]."""),
     ("bulk state tensor", lambda w: w.many(Scale, 0, x=w.x, out=w.y, factor=w.v), GraphConnectionError, r"""
-        Scale.factor is a state field, which takes a number, and was given a tensor.
+        Scale.factor is a state field, which takes a number, but was given a tensor.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a number, or declare the field as Input[FLOAT]."""),
     ("bulk state text", lambda w: w.many(Scale, 0, x=w.x, out=w.y, factor=["a", "b", "c", "d"]), TensorCreationError, r"""
@@ -1076,8 +1076,8 @@ PERF_ESTIMATES: list[Case] = [
     ("missing estimate", lambda w: w.fails(Untraced), MissingPerfEstimateError, r"""
         The cycles of Untraced are unknown: a formatted text does not run as a scalar loop, and its operations cannot be counted.
           where: test_errors.py, line <untraced> (Untraced.compute); vertex 0 (Untraced, tile 0) of compute set 'cs'
-          next:  `def cycles(self, target)` in the class, or graph.set_perf_estimate(vertex, cycles); Engine(…, strict=False) \
-                 runs it without a cost."""),
+          next:  `def cycles(self, target)` in the class, or graph.set_perf_estimate(vertex, cycles). To run it \
+                 without a cost: Engine(…, strict=False)."""),
 ]
 
 RACES: list[Case] = [
@@ -1139,7 +1139,7 @@ MEMORY: list[Case] = [
           where: the fullest is tile 0: 4,576 of 4,096 bytes. Its variables: 'more on 0' 4,400, 'x' 48. Also: stacks 128.
           next:  spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller dtype, or more tiles."""),
     ("a field larger than a tile", lambda w: w.wide(Bump), GraphMemoryAllocationError, r"""
-        The field 'x' of Bump takes 8,000 bytes; a tile has 4,096.
+        The field 'x' of Bump takes 8,000 bytes, but a tile has 4,096.
           where: vertex 0 (Bump.x, tile 0) of compute set 'cs'
           next:  give each vertex a smaller part of the tensor, and spread the vertices over the tiles."""),
 ]
@@ -1230,16 +1230,16 @@ PROGRAMS: list[Case] = [
         Sequence was given None, which is not a program.
           next:  give Execute, Copy, Repeat or Sequence."""),
     ("sequence of a set", lambda w: Sequence({Execute(w.cs), Execute(w.cs)}), ControlProgramError, r"""
-        Sequence got a set of 2 items, and a set has no order.
+        Sequence got a set of 2 items, but a set has no order.
           next:  write Sequence(first, second), without braces."""),
     ("sequence of a frozen set", lambda w: Sequence(frozenset([Execute(w.cs)])), ControlProgramError, r"""
-        Sequence got a set of 1 item, and a set has no order.
+        Sequence got a set of 1 item, but a set has no order.
           next:  write Sequence(first, second), without braces."""),
     ("a set added", lambda w: Sequence().add({Execute(w.cs)}), ControlProgramError, r"""
-        Sequence got a set of 1 item, and a set has no order.
+        Sequence got a set of 1 item, but a set has no order.
           next:  add one program at a time: .add(first).add(second)."""),
     ("a set of cases", lambda w: Switch(w.n[0], {(0, Execute(w.cs)), (1, Sequence())}), ControlProgramError, r"""
-        Switch got a set of 2 items, and a set has no order.
+        Switch got a set of 2 items, but a set has no order.
           next:  give a list of pairs: [(0, first), (1, second)]."""),
     ("a name that is no text", lambda w: Repeat(2, Execute(w.cs), 3), ControlProgramError, r"""
         Repeat got the name 3, which is not text.
@@ -1288,11 +1288,11 @@ PROGRAMS: list[Case] = [
     ("copy sizes", lambda w: Copy(w.x, w.v), ControlProgramError, r"""
         Copy was given a source of 12 elements and a destination of 3.
           where: Tensor('x', FLOAT, shape (4, 3)) to Tensor('v', FLOAT, shape (3,))
-          next:  make both sides equal: slice the longer one, or change the size of the stream."""),
+          next:  make both sides equally long: slice the longer one, or change the size of the stream."""),
     ("copy stream sizes", lambda w: Copy(w.x, w.out), ControlProgramError, r"""
         Copy was given a source of 12 elements and a destination of 3.
           where: Tensor('x', FLOAT, shape (4, 3)) to DataStream('out', device to host, 3 FLOAT)
-          next:  make both sides equal: slice the longer one, or change the size of the stream."""),
+          next:  make both sides equally long: slice the longer one, or change the size of the stream."""),
     ("copy graphs", lambda w: Copy(w.v, w.alien_tensor), ControlProgramError, r"""
         Copy was given tensors of two graphs.
           where: Tensor('v', FLOAT, shape (3,)) to Tensor('alien', FLOAT, shape (3,))
@@ -1352,16 +1352,16 @@ PROGRAMS: list[Case] = [
 HANDLES_AND_STREAMS: list[Case] = [
     ("handle no text", lambda w: w.graph.add_host_to_device_fifo(3, FLOAT, 3), GraphObjectCreationError, r"""
         add_host_to_device_fifo() was given the handle 3, which is not text.
-          next:  a handle is a name, as in 'weights'."""),
+          next:  a handle must be a string, as in 'weights'."""),
     ("handle a list", lambda w: w.graph.create_host_read(["x"], w.x), GraphObjectCreationError, r"""
         create_host_read() was given the handle ['x'], which is not text.
-          next:  a handle is a name, as in 'weights'."""),
+          next:  a handle must be a string, as in 'weights'."""),
     ("name no text", lambda w: w.graph.add_variable(FLOAT, 3, 5), GraphObjectCreationError, r"""
         add_variable() was given the name 5, which is not text.
-          next:  a name is text, as in 'weights'."""),
+          next:  a name must be a string, as in 'weights'."""),
     ("name of a compute set no text", lambda w: w.graph.add_compute_set(Scale), GraphObjectCreationError, r"""
         add_compute_set() was given the name test_errors.Scale, which is not text.
-          next:  a name is text, as in 'weights'."""),
+          next:  a name must be a string, as in 'weights'."""),
     ("handle taken", lambda w: w.graph.add_device_to_host_fifo("into", FLOAT, 3), GraphObjectCreationError, r"""
         There is already a handle 'into'.
           where: DataStream('into', host to device, 3 FLOAT)
@@ -1379,7 +1379,7 @@ HANDLES_AND_STREAMS: list[Case] = [
     ("host write of a constant", lambda w: w.graph.create_host_write("k", w.k), GraphObjectCreationError, r"""
         create_host_write() would write to the constant 'k'.
           where: Tensor('k', FLOAT, shape (3,))
-          next:  make it with graph.add_variable, or give its values in graph.add_constant."""),
+          next:  create the tensor with graph.add_variable, or give its values in graph.add_constant."""),
     ("host read of a name", lambda w: w.graph.create_host_read("s", "x"), GraphObjectCreationError, r"""
         'x' is not a tensor of this graph.
           next:  use a tensor that this graph's add_variable or add_constant returned, or a view of one."""),
@@ -1420,10 +1420,10 @@ HANDLES_AND_STREAMS: list[Case] = [
         The stream 'into': FLOAT holds numbers up to 3.40282e+38; element [0] is 1e+300.
           next:  choose another dtype, or round and clip the values first."""),
     ("stream ran dry", lambda w: fed(w, iter([[1, 2, 3]]), 2), StreamConnectionError, r"""
-        The stream 'into' ran dry: its iterator gave 1 transfer, but the program reads another.
+        The stream 'into' ran dry: its iterator gave 1 transfer, but the program reads one more.
           next:  give an endless iterator (itertools.cycle), or repeat fewer times."""),
     ("stream never flowed", lambda w: fed(w, iter([])), StreamConnectionError, r"""
-        The stream 'into' ran dry: its iterator gave 0 transfers, but the program reads another.
+        The stream 'into' ran dry: its iterator gave 0 transfers, but the program reads one more.
           next:  give an endless iterator (itertools.cycle), or repeat fewer times."""),
     ("stream iterator size", lambda w: fed(w, iter([[1, 2, 3], [4]]), 2), StreamConnectionError, r"""
         The stream 'into' needs 3 elements for each transfer, but was given 1.

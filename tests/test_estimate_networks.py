@@ -143,8 +143,8 @@ def test_the_options_of_the_command_change_the_step() -> None:
         ),
         (
             ["resnet18", "--micro-batch", "4", "--replicas", "2", "--batch", "100"],
-            "A batch of 100 samples does not divide into micro-batches of 4 on 2 replicas, which "
-            "are 8 samples.\n  next:  use --batch 96, or another multiple of 8.",
+            "A batch of 100 samples cannot be divided into micro-batches of 4 on 2 replicas, because "
+            "it is not a multiple of 8.\n  next:  use --batch 96, or another multiple of 8.",
         ),
         (
             ["resnet18", "--replicas", "16", "--stages", "2", "--machine", "pod16"],

@@ -570,7 +570,7 @@ def test_what_is_no_executable() -> None:
     )
     assert refusal(b"") == refusal(b"GIF89a")
     assert refusal(whole({"format": "other"}, {})) == (
-        "The file is a zip file, but no executable of this kit.\n  next:  load a file that "
+        "The file is a zip file, but contains no executable of this kit.\n  next:  load a file that "
         "Executable.save wrote."
     )
     assert refusal(whole("{", {})).startswith(
@@ -586,7 +586,7 @@ def test_what_is_no_executable() -> None:
 
 def test_a_newer_format() -> None:
     assert refusal(whole({"format": EXECUTABLE.name, "version": EXECUTABLE.version + 1}, {})) == (
-        f"The executable has format version {EXECUTABLE.version + 1}; this kit reads up to version "
+        f"The executable has format version {EXECUTABLE.version + 1}, but this kit reads only up to version "
         f"{EXECUTABLE.version}.\n  next:  update ipu_teach, or save the executable again with this "
         "version."
     )

@@ -788,7 +788,7 @@ def test_errors() -> None:
             str(refused.value),
         )
     assert option_error(lambda: show.formats([1.0])) == (
-        "show.formats() was given 0 dtypes, but it shows one to 4.\n"
+        "show.formats() was given 0 dtypes, but it takes 1 to 4.\n"
         "  next:  give one to 4 dtypes: show.formats(values, HALF)."
     )
     assert "2 of 2 values that are NaN" in option_error(

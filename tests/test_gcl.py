@@ -135,7 +135,7 @@ def test_what_is_no_collective_is_refused() -> None:
     for call, words in (
         (
             lambda: reduce(graph, tensors, "SQUARE_ADD", prog),
-            f"{name} was given SQUARE_ADD, which PopLibs rejects, too",
+            f"{name} was given SQUARE_ADD, which PopLibs also rejects",
         ),
         (
             lambda: reduce(graph, tensors, "SUB", prog),

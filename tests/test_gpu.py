@@ -166,7 +166,7 @@ def test_what_cannot_be_had_is_refused(no_gpu: None) -> None:
         Engine(graph, Sequence(), backend="cuda")
     assert str(caught.value) == (
         "Engine was given backend='cuda', which does not exist.\n"
-        '  next:  give "numpy", "cupy", or None for CuPy where it runs and else numpy.'
+        '  next:  give "numpy", "cupy", or None, which selects CuPy if it runs and numpy otherwise.'
     )
 
 

@@ -737,19 +737,19 @@ def test_what_does_not_fit_is_refused_after_many_that_did() -> None:
     for i in range(3):
         graph.add_vertex(cs, Move, x=x[i], out=x[3, i])
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"x": whole[0], "out": x[3, 0]}, "Move.x holds FLOAT and was given a tensor of INT."),
+        ({"x": whole[0], "out": x[3, 0]}, "Move.x holds FLOAT, but was given a tensor of INT."),
         ({"x": foreign[0], "out": x[3, 0]}, "Move.x was given a tensor of another graph."),
         (
             {"x": x[0], "out": x[3]},
-            "Move.out is declared as Output[FLOAT], which takes a single element, and was given",
+            "Move.out is declared as Output[FLOAT], which takes a single element, but was given",
         ),
         (
             {"x": x[0, 0], "out": x[3, 0]},
-            "Move.x is declared as Input[Vector[FLOAT]], which takes one dimension, and was given",
+            "Move.x is declared as Input[Vector[FLOAT]], which takes one dimension, but was given",
         ),
         (
             {"x": [x[0]], "out": x[3, 0]},
-            "Move.x is declared as Input[Vector[FLOAT]] and was given [Tensor(",
+            "Move.x is declared as Input[Vector[FLOAT]], but was given [Tensor(",
         ),
         ({"x": x[0], "oot": x[3, 0]}, "Move has no field 'oot'."),
         ({"x": x[0], "out": x[3, 0], "more": x[0]}, "Move has no field 'more'."),

@@ -230,7 +230,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         lambda w: graphfn.created(w.variable("a")),
         """
         created() was given the name Tensor('a', FLOAT, shape (5,)).
-          next:  a name is text, in quotes.""",
+          next:  a name must be a string in quotes.""",
     ),
     (
         "no graph",

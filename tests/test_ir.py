@@ -300,7 +300,10 @@ def test_a_graph_comes_back_from_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (lambda h: h.update(version=3), "format version 3; this kit reads up to version 2"),
+        (
+            lambda h: h.update(version=3),
+            "format version 3, but this kit reads only up to version 2",
+        ),
         (
             lambda h: h["ops"][0].__setitem__(0, "permutee"),
             "operation 'permutee', which is not in the table",

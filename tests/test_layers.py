@@ -184,7 +184,7 @@ def test_a_callback_of_ones_own_adds_up_and_what_it_gives_is_looked_at() -> None
             {"norm_batch_size": 3},
             "distributed_batch_norm_statistics() was given 3 as norm_batch_size, for 2 samples on "
             "each of 2 replicas.\n  where: Tensor('variable0', FLOAT, shape (2, 3, 4))\n"
-            "  next:  give 2 times a divisor of 2 as norm_batch_size.",
+            "  next:  norm_batch_size must be 2 times a divisor of 2.",
         ),
     ):
         with pytest.raises(PoplibsError) as caught:
@@ -316,7 +316,10 @@ PARAMS = pooling.PoolParams(**GOOD)
         ),
         (
             lambda g, x, c, p: in_.instance_norm_statistics(g, x[..., :1, :1], 1e-3, p, True),
-            ["cannot estimate an unbiased variance from 1 element: it divides by 0."],
+            [
+                "cannot estimate an unbiased variance from 1 element, because the estimate would "
+                "divide by 0."
+            ],
         ),
         (
             lambda g, x, c, p: gn.group_norm_statistics(g, x, 1e-3, p, 2, grouping="torch"),

@@ -148,8 +148,8 @@ def test_flops_are_not_counted(graph: Graph) -> None:
     with pytest.raises(NotOfferedError) as caught:
         graph.set_perf_estimate(None, 10, 20)  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "set_perf_estimate() was given flops, which this kit does not count.\n  next:  give cycles "
-        "alone."
+        "set_perf_estimate() was given flops, which this kit does not count.\n  next:  give only "
+        "cycles."
     )
 
 

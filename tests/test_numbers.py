@@ -334,12 +334,12 @@ def test_the_mean_of_many_casts_is_the_value(form: QuarterFormat) -> None:
         (
             lambda: QuarterMetadata(F143, 32),
             """QuarterMetadata() was given the scale 32, which is not a whole number from -32 to 31.
-  next:  give such a number; the value of a byte is its number in the format times 2**scale.""",
+  next:  give a number in this range. The value of a byte is its number in the format times 2**scale.""",
         ),
         (
             lambda: QuarterMetadata(F152, True),
             """QuarterMetadata() was given the scale True, which is not a whole number from -32 to 31.
-  next:  give such a number; the value of a byte is its number in the format times 2**scale.""",
+  next:  give a number in this range. The value of a byte is its number in the format times 2**scale.""",
         ),
         (
             lambda: QuarterMetadata("F143"),
@@ -349,7 +349,7 @@ def test_the_mean_of_many_casts_is_the_value(form: QuarterFormat) -> None:
         (
             lambda: to_quarter(1, QuarterMetadata(), overflow=Overflow.INFINITY),
             """\
-to_quarter() was asked for infinities, which no 8-bit float has.
+to_quarter() was asked to produce infinities, but 8-bit floats have none.
   next:  use Overflow.NAN or Overflow.SATURATE.""",
         ),
     ],
@@ -429,13 +429,13 @@ def test_the_best_scale_is_the_smallest_that_holds_all(form: QuarterFormat) -> N
             lambda: histogram(np.array([[1.0, 2.0], [np.nan, np.inf]]), HALF),
             InvalidOptionError,
             """histogram() was given 2 of 4 values that are NaN or infinite, the first at [1, 0].
-  next:  find out where they come from; values[np.isfinite(values)] drops them.""",
+  next:  find out where they come from, or drop them: values[np.isfinite(values)].""",
         ),
         (
             lambda: best_scale([1.0, -np.inf], F143),
             InvalidOptionError,
             """best_scale() was given 1 of 2 values that are NaN or infinite, the first at [1].
-  next:  find out where they come from; values[np.isfinite(values)] drops them.""",
+  next:  find out where they come from, or drop them: values[np.isfinite(values)].""",
         ),
         (
             lambda: histogram([], HALF),
@@ -465,15 +465,15 @@ histogram() was given INT, which is not a floating-point dtype.
         (
             lambda: best_scale([1e-15], F152),
             TensorMetadataError,
-            """best_scale() was given values up to 1e-15, which need the scale -65 in F152. \
-A scale is from -32 to 31.
+            """best_scale() was given values up to 1e-15, which need the scale -65 in F152, \
+but a scale must be from -32 to 31.
   next:  multiply the values by a power of two first, and divide by it afterwards.""",
         ),
         (
             lambda: best_scale([1e12], F143),
             TensorMetadataError,
-            """best_scale() was given values up to 1e+12, which need the scale 32 in F143. \
-A scale is from -32 to 31.
+            """best_scale() was given values up to 1e+12, which need the scale 32 in F143, \
+but a scale must be from -32 to 31.
   next:  multiply the values by a power of two first, and divide by it afterwards.""",
         ),
     ],

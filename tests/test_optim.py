@@ -207,7 +207,7 @@ def test_schedules_are_plain_functions_of_the_step() -> None:
         optim.cosine(3, 0, 0.1)
     assert str(caught.value) == (
         "cosine() was given step=3 and steps=0.\n"
-        "  next:  give whole numbers: step as 0 or more, and steps as 1 or more."
+        "  next:  give whole numbers: 0 or more as step, and 1 or more as steps."
     )
 
 

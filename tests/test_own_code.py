@@ -163,7 +163,7 @@ def test_a_library_shows_a_sentence_and_a_users_vertex_its_text() -> None:
     """report/compiled: the vertices of lesson 15 are answers, so their text is not shown."""
     ((name, said),) = sources(Belief)
     assert name == "Belief" and said == (
-        "A variable: it sends to each factor the sum of the prior and the other factors' messages."
+        "A variable, which sends each factor the sum of the prior and the other factors' messages."
     )
     assert "self.out[i] = 2 * self.x[i]" in sources(Double)[0][1]
 

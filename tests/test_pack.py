@@ -327,11 +327,11 @@ def test_a_package_without_a_wheel_is_named(
     [
         (
             ["--system", "amiga"],
-            "'amiga' is not a system that a pack can be for. There are linux, linux-arm, macos,",
+            "'amiga' is not a system for which a pack can be made. Choose from linux, linux-arm, macos,",
         ),
         (
             ["--python", "3.9"],
-            "'3.9' is not a Python that a pack can be for. There are 3.10, 3.11,",
+            "'3.9' is not a Python for which a pack can be made. Choose from 3.10, 3.11,",
         ),
         (["--folder", str(ROOT / "docs")], "is a folder of the kit itself"),
         (["--folder", str(ROOT.parent)], "is a folder of the kit itself"),
@@ -348,7 +348,10 @@ def test_a_folder_with_something_else_in_it_is_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "diary").touch()
-    for place, told in ((tmp_path, "is not empty, and no pack"), (tmp_path / "diary", "is a file")):
+    for place, told in (
+        (tmp_path, "is not empty and is not a pack"),
+        (tmp_path / "diary", "is a file"),
+    ):
         assert pack.main(["--folder", str(place)]) == 1 and told in capsys.readouterr().err
     assert os.listdir(tmp_path) == ["diary"]
 

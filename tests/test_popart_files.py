@@ -13,9 +13,9 @@ from ipu_teach.errors import ModelError, ModelLoadError
 
 RNG = np.random.default_rng(6)
 BAD_FILES = {
-    "text.onnx": (b"# a model\nlayers: 3\n", "The file is a text, and no model of ONNX"),
-    "empty.onnx": (b"", "The file is empty, and no model of ONNX"),
-    "other.onnx": (b"\x89PNG\r\n\x1a\n\0", "The file is another file, and no model of ONNX"),
+    "text.onnx": (b"# a model\nlayers: 3\n", "The file is a text file, and not a model of ONNX"),
+    "empty.onnx": (b"", "The file is empty, and not a model of ONNX"),
+    "other.onnx": (b"\x89PNG\r\n\x1a\n\0", "The file is another kind of file, and not a model"),
     "zip.onnx": (b"PK\x03\x04 and no more", "not a valid model, or it is damaged"),
 }
 
@@ -198,8 +198,8 @@ def test_a_result_that_is_not_supported_is_named(onnx: Any, tmp_path: Path) -> N
             popart.Builder(path)
         assert text in str(error.value)
         assert error.value.next_step == (
-            "write the part of the model that does not use it: onnx.utils.extract_model(path, "
-            "new_path, input_names, output_names)."
+            "write only the part of the model that does not use this result: "
+            "onnx.utils.extract_model(path, new_path, input_names, output_names)."
         )
         onnx.utils.extract_model(path, part, ["x"], ["y"])
         np.testing.assert_array_equal(run(part, {"x": np.ones((2, 3), "f")})[0], np.ones((2, 3)))

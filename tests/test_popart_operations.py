@@ -345,7 +345,7 @@ REFUSED = {
     "nonzero": (lambda o, x: o.nonzero([x]), "set the others to 0 with where"),
     "unknown": (lambda o, x: o.softmaxx([x]), "did you mean 'softmax'"),
     "not a constant": (lambda o, x: o.reshape([x, x]), "as its input 'shape', which is not a constant"),
-    "lengths": (lambda o, x: o.split([x], split=[1, 1]), r"the sum of \[1, 1\] is not 3"),
+    "lengths": (lambda o, x: o.split([x], split=[1, 1]), r"the lengths \[1, 1\] do not have the sum 3"),
     "axis": (lambda o, x: o.cumsum([x], axis=2), "use dimensions from -2 to 1"),
     "index": (lambda o, x: o.gather([x, constant(o, 3)]), "the index 3 is out of range"),
     "remainder": (lambda o, x: o.mod([x, x]), "pass fmod=1"),

@@ -234,7 +234,7 @@ pad() was given [1] as lower for 2 dimensions.
 popops.pad(graph, x, [0, 3], [0, 0], popops.PaddingType.REFLECT)
 pad() with REFLECT was given lower 3 and upper 0 for dimension 1 of 3 elements.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  remove at most 3 elements. EDGE needs a remaining element, and REFLECT can add fewer elements on each side than remain.
+  next:  remove at most 3 elements. With EDGE, at least one element must remain. With REFLECT, more elements must remain than are added on either side.
 
 popops.pad(graph, x, [0, 0], [0, 0], "EDGE")
 pad() was given 'EDGE' as padding.
@@ -317,7 +317,7 @@ gather() works on indices of INT and UNSIGNED_INT, but was given FLOAT.
 popops.gather(graph, x, labels, 2, [1], [1, 3], [0], [0], prog)
 gather() was given 2 as index_vector_dim.
   where: Tensor('labels', UNSIGNED_INT, shape (4,))
-  next:  give a dimension of indices, or 1 if each number is a start.
+  next:  give a dimension of indices, or 1 if each number in indices is a start position.
 
 popops.gather(graph, x, labels, 1, [5], [1, 3], [0], [0], prog)
 gather() was given [5] as offset_dims.

@@ -312,7 +312,7 @@ def test_stages_that_do_not_fit_are_refused() -> None:
     )
     assert "stage 0 with ipu(1), but stage 0 runs on IPU 0" in text and "leave ipu() out" in text
     text = message(lambda: poptorch.PipelinedExecution("x"), InvalidOptionError)
-    assert "was given the schedule 'x'" in text and "or two stages or more" in text
+    assert "was given the schedule 'x'" in text and "or pass two or more stages" in text
 
 
 # --- options and names ----------------------------------------------------------------------------

@@ -214,7 +214,7 @@ def test_no_kernel_at_all(
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "none"))
     monkeypatch.setitem(sys.modules, "ipykernel.kernelspec", None)
     no = refused(machine.kernel)
-    assert no.came == "Jupyter knows no kernel python3" and no.next_step.endswith(
+    assert no.came == "Jupyter has no kernel named python3" and no.next_step.endswith(
         "-m pip install 'ipykernel'"
     )
     with pytest.raises(No, match="the lesson was not run, because there is no kernel"):

@@ -148,7 +148,7 @@ REASONS: dict[type[Vertex], str] = {
     Tabulates: "TABLE is changed, and all vertices share it",
     CountsInADict: "COUNTS['calls'] is changed, and all vertices share it",
     CountsInItsClass: "CALLS is changed, and all vertices share it",
-    Rebinds: "calls is assigned, a variable that all vertices share",
+    Rebinds: "calls is assigned, and all vertices share it",
 }
 
 
@@ -201,7 +201,7 @@ def test_a_random_number_in_a_codelet_is_refused(codelet: type[Vertex], estimate
     assert "test_purity.py, line" in rest[0] and "of compute set 'work'" in rest[0]
     assert rest[-1] == (
         "  next:  draw them on the device, with poprand.normal or poprand.uniform, into a tensor "
-        "that is an Input of the vertex; Engine(…, strict=False) runs it as it is."
+        "that is an Input of the vertex. To run it as it is: Engine(…, strict=False)."
     )
 
 

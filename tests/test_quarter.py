@@ -372,7 +372,7 @@ The variable 'x' was given QUARTER without a format and a scale.
         TensorMetadataError,
         """\
 QuarterMetadata() was given the scale 40, which is not a whole number from -32 to 31.
-  next:  give such a number; the value of a byte is its number in the format times 2**scale.""",
+  next:  give a number in this range. The value of a byte is its number in the format times 2**scale.""",
     ),
     (
         lambda b: QUARTER[F143, 1, 2],
@@ -394,7 +394,7 @@ QUARTER[F143, -2] is a dtype and is never instantiated.
         """\
 FLOAT has no metadata.
   where: Tensor('x', FLOAT, shape (4,))
-  next:  only 8-bit floats have a format and a scale: QUARTER[QuarterFormat.F143, 0].""",
+  next:  use an 8-bit float, which has a format and a scale: QUARTER[QuarterFormat.F143, 0].""",
     ),
     (
         lambda b: b.graph.add_constant(SMALL, 2, [1, 63], "c"),
@@ -454,7 +454,7 @@ tensor.reinterpret(UNSIGNED_CHAR).""",
         ),
         PoplarTypeError,
         """\
-Codes.x holds UNSIGNED_CHAR and was given a tensor of QUARTER[F143, -2].
+Codes.x holds UNSIGNED_CHAR, but was given a tensor of QUARTER[F143, -2].
   where: Tensor('v0', QUARTER[F143, -2], shape (8,))
   next:  convert it with popops.cast: codelets do not compute with 8-bit floats.""",
     ),

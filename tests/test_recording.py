@@ -251,7 +251,7 @@ def test_what_cannot_be_recorded() -> None:
     for tensor in (one, large):
         graph.set_tile_mapping(tensor, 0)
     other = Engine(graph, Copy(one, large[:2]))
-    refused(lambda: other.record(one), "'one' is a constant", "a constant never changes")
+    refused(lambda: other.record(one), "but 'one' is a constant, which never changes")
     refused(
         lambda: other.record(large),
         "70,000 elements",

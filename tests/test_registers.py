@@ -410,7 +410,7 @@ set_stochastic_rounding() was given 1 as enable.
         """\
 set_stochastic_rounding() was given Repeat(1, Sequence(0 programs)) as prog, \
 which is not a Sequence.
-  next:  give a Sequence, to whose end the step is added.""",
+  next:  give the Sequence to which to append the step.""",
     ),
     (
         lambda b: set_stochastic_rounding(DEVICE, b.prog, True),

@@ -393,7 +393,7 @@ def test_a_row_number_is_checked_each_time_a_copy_runs(w: World) -> None:
     with pytest.raises(ApplicationRuntimeError) as outside:
         engine.run()
     assert str(outside.value) == message("""
-        Copy from the remote buffer 'rows' was given row 5; the buffer has 5 rows.
+        Copy from the remote buffer 'rows' was given row 5, but the buffer has 5 rows.
           where: element [0] of its offset 'row'
           next:  give row numbers from 0 to 4.""")
 
@@ -404,7 +404,7 @@ def test_a_negative_row_and_the_only_row(w: World) -> None:
     with pytest.raises(ApplicationRuntimeError) as error:
         w.engine(Copy(w.two, w.single, w.rows)).run()
     assert str(error.value) == message("""
-        Copy to the remote buffer 'single' was given row -1; the buffer has 1 row.
+        Copy to the remote buffer 'single' was given row -1, but the buffer has 1 row.
           where: element [1] of its offset 'numbers'
           next:  give row 0, or make the buffer with more rows: repeats=…""")
 
@@ -615,7 +615,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         GraphObjectCreationError,
         """
         add_remote_buffer() was given the handle 4, which is not text.
-          next:  a handle is a name, as in 'weights'.""",
+          next:  a handle must be a string, as in 'weights'.""",
     ),
     (
         "no elements",
@@ -744,7 +744,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: copy_from(w, "row"),
         TensorIOStateError,
         """
-        copy_from_remote_buffer() was given the handle 'row', and there is no such remote buffer.
+        copy_from_remote_buffer() was given the handle 'row', but there is no such remote buffer.
           next:  did you mean 'rows'? The remote buffers are 'rows', 'single'.""",
     ),
     (
@@ -752,7 +752,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
         lambda w: copy_from(w, w.buffer),
         TensorIOStateError,
         f"""
-        copy_from_remote_buffer() was given the handle {BUFFER}, and there is no such remote buffer.
+        copy_from_remote_buffer() was given the handle {BUFFER}, but there is no such remote buffer.
           next:  name it by its handle, 'rows'.""",
     ),
     (
@@ -829,7 +829,7 @@ def test_a_graph_without_buffers() -> None:
     with pytest.raises(TensorIOStateError) as error:
         engine.copy_from_remote_buffer("rows")
     assert str(error.value) == message("""
-        copy_from_remote_buffer() was given the handle 'rows', and there is no such remote buffer.
+        copy_from_remote_buffer() was given the handle 'rows', but there is no such remote buffer.
           next:  create it with graph.add_remote_buffer, before the engine.""")
 
 

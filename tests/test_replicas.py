@@ -482,7 +482,7 @@ def test_one_replica_that_aborts_stops_all() -> None:
 def test_replicas_share_the_ipus_equally() -> None:
     device = IPUModel("ipu2", tiles_per_ipu=1, num_ipus=6).create_device()
     assert said(GraphReplicationError, lambda: Graph(device, replication_factor=4)) == (
-        "Graph() was given the replication factor 4, and 6 IPUs cannot be divided equally among "
+        "Graph() was given the replication factor 4, but 6 IPUs cannot be divided equally among "
         "4 replicas.\n"
         "  next:  give a number that divides 6 (1, 2, 3, 6), or take a machine of more IPUs: "
         "IPUModel(num_ipus=4)."

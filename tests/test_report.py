@@ -289,7 +289,7 @@ def test_steps_of_the_run() -> None:
         with pytest.raises(PoplarIndexError) as caught:
             report.steps(*bounds)  # type: ignore[arg-type]
         assert str(caught.value).endswith(
-            f" was called on a report of 4 steps, but {bounds[-1]} is no index.\n  next:  give "
+            f" was called on a report of 4 steps, but {bounds[-1]} is not an index.\n  next:  give "
             "whole numbers from 0, as in report.steps(0, 10)."
         )
 
@@ -372,8 +372,8 @@ def test_strict_engines_refuse_it() -> None:
         "The cycles of Untraced are unknown: sorted() does not run as a scalar loop, and its "
         f"operations cannot be counted.\n  where: test_report.py, line {LINE} (Untraced.compute); vertex "
         "0 (Untraced, tile 1) of compute set 'roots'\n  next:  write np.sort(…) instead, or `def "
-        "cycles(self, target)` in the class, or graph.set_perf_estimate(vertex, cycles); Engine(…, "
-        "strict=False) runs it without a cost."
+        "cycles(self, target)` in the class, or graph.set_perf_estimate(vertex, cycles). To run it without a "
+        "cost: Engine(…, strict=False)."
     )
 
 

@@ -166,8 +166,8 @@ def test_another_rate_in_an_opened_report() -> None:
     assert str(caught.value) == (
         "what_if() cannot change num_worker_contexts in a report that was read from a file, because "
         "the file does not contain the vertices.\n  next:  call engine.report.what_if() in the "
-        "process that runs the program; a report from a file can change the rates of exchange, "
-        "sync, host and clock."
+        "process that runs the program. For a report from a file, what_if() can change the rates of "
+        "exchange, sync, host and clock."
     )
 
 
@@ -332,11 +332,11 @@ def test_what_is_no_report(tmp_path: Path) -> None:
         "The zip file was not written by this kit"
     )
     assert refusal(whole({**header, "format": "ipu_teach executable"}, arrays)) == (
-        "The file is a zip file, but no report of this kit.\n  next:  load a file that Report.save "
+        "The file is a zip file, but contains no report of this kit.\n  next:  load a file that Report.save "
         "wrote."
     )
     assert refusal(whole({**header, "version": REPORT.version + 1}, arrays)) == (
-        f"The report has format version {REPORT.version + 1}; this kit reads up to version "
+        f"The report has format version {REPORT.version + 1}, but this kit reads only up to version "
         f"{REPORT.version}.\n  next:  update ipu_teach, or save the report again with this version."
     )
     with pytest.raises(ReportLoadError) as caught:

@@ -178,8 +178,8 @@ def test_values_over_time() -> None:
     with pytest.raises(InvalidOptionError) as caught, tracepoint(3):  # type: ignore[arg-type]
         pass
     assert str(caught.value) == (
-        "tracepoint() was given 3, which is not text.\n  next:  give text: with "
-        'tracepoint("load batch"):'
+        "tracepoint() was given 3, which is not a string.\n  next:  give a string, as in "
+        'tracepoint("load batch").'
     )
 
 

@@ -236,7 +236,8 @@ def test_scopes() -> None:
     assert (deep.handle, deep.buffering_depth, back.buffering_depth) == ("net/deep", 2, 3)
     assert list(graph.streams) == ["attention/heads/in", "net/deep", "attention/heads/out"]
     assert said(lambda: graph.clone(graph.add_variable(FLOAT, 1), 3)) == (  # type: ignore[arg-type]
-        "clone() was given the name 3, which is not text.\n  next:  a name is text, as in 'weights'."
+        "clone() was given the name 3, which is not text.\n  next:  a name must be a string, as in "
+        "'weights'."
     )
     assert said(lambda: graph.add_variable(FLOAT, 1, "x", debug_context=3)) == (  # type: ignore[arg-type]
         '3 was given as debug_context, which must be text.\n  next:  give a name, or DebugContext("name", parent).'
@@ -428,7 +429,7 @@ def test_the_first_tiles_of_each_ipu() -> None:
         (
             (0,),
             "create_virtual_graph(0) chooses no tiles of the graph.\n  next:  give a number "
-            "from 1 to 4, the tiles of each IPU.",
+            "from 1 to 4, the number of tiles of an IPU.",
         ),
         (
             (2, 5),

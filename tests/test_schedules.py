@@ -323,8 +323,8 @@ def test_stages_without_work_or_on_an_ipu_of_anothers_are_refused() -> None:
     [
         (
             [[(FORWARD, 0, 0)], [(FORWARD, 0, 1)]],
-            "Tick 1 runs stage 0 forward with micro-batch 1, but stage 1 has micro-batch 0 still to "
-            "read.",
+            "Tick 1 runs stage 0 forward with micro-batch 1, but stage 1 has not yet read "
+            "micro-batch 0.",
         ),
         ([[(FORWARD, 0, 0), (FORWARD, 1, 0)]], "but no micro-batch has arrived there."),
         (

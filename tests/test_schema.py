@@ -318,7 +318,7 @@ def test_a_damaged_format_is_refused() -> None:
     assert lie(place=None) == missing("header.place")
     assert lie(version=2.5) == is_not("2.5", "a whole number from 1 to 1,000,000", "header.version")
     assert lie(version=4).startswith(
-        "The lap has format version 4; this kit reads up to version 3.\n"
+        "The lap has format version 4, but this kit reads only up to version 3.\n"
     )
     header, arrays = parts(saved(Laps(3, np.array([5, 6, 7]), (), "here")))
     del header["place"]

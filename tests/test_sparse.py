@@ -100,7 +100,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: dynamic.MatMulParams.create_with_nz_ratio(8, 8, 2, 0.0), "above 0 and up to 1"),
     (
         lambda: dynamic.MatMulParams.create_with_nz_ratio(8, 9, 2, 0.5, BLOCK),
-        "8 x 9, which blocks of 4 x 4",
+        "8 x 9, which cannot be divided into blocks of 4 x 4",
     ),
     (lambda: dynamic.MatMulParams.create_with_nz_ratio(8, 0, 2, 0.5), "as k."),
     (

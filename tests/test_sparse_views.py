@@ -98,7 +98,8 @@ def test_curves_cross_where_the_numbers_do() -> None:
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     assert option_error(lambda: show.sparse(7, 8)) == (  # type: ignore[arg-type]
-        "show.sparse() was given 7, which is not a Partitioner.\n  next:  give it one, and a pattern: "
+        "show.sparse() was given 7, which is not a Partitioner.\n  next:  give a Partitioner and a "
+        "pattern: "
         "show.sparse(Partitioner(params, FLOAT, target), csr)."
     )
     many = {f"product {i}": {0.5: 1 + i, 0.25: 1} for i in range(8)}

@@ -310,7 +310,7 @@ def test_without_wrap_each_transfer_is_at_the_start() -> None:
         (
             range(3),
             "The stream 'in' was connected to range(0, 3) with wrap=False, which needs an array.\n"
-            "  next:  leave wrap=False out, or connect an array. Each transfer uses its first elements.",
+            "  next:  leave out wrap=False, or connect an array, of which each transfer then uses the first elements.",
         ),
     ],
 )
@@ -356,7 +356,7 @@ def test_options_of_a_stream() -> None:
         (
             {"buffering_depth": 0},
             "The stream 'a' was given the buffering depth 0, which is not valid.\n"
-            "  next:  give a whole number from 1 to 1,024: the transfers to prefetch.",
+            "  next:  give the number of transfers to prefetch, a whole number from 1 to 1,024.",
         ),
         (
             {"options": 2},
@@ -390,7 +390,8 @@ def test_a_device_holds_the_program_that_was_loaded_last() -> None:
     second, _ = increment(device=device)
     connected(second)
     text = (
-        "Another engine was loaded on this device since, and a device holds one program.\n  where: "
+        "Another engine has since been loaded on this device, but a device holds only one "
+        "program.\n  where: "
         "Device(ipu2 model, 1 IPU, 3 tiles)\n  next:  call engine.load(device) again, which starts "
         "from the initial values. Or give each engine its own device."
     )

@@ -139,7 +139,7 @@ def test_what_cannot_travel_is_named() -> None:
         sweep(product, [1], executor=pool)
     assert str(caught.value) == (
         "The executor does not accept calls: cannot schedule new futures after shutdown.\n"
-        "  next:  make a new executor, and sweep before shutting it down."
+        "  next:  create a new executor, and call sweep() before you shut it down."
     )
     with pytest.raises(InvalidOptionError) as caught:
         sweep(product, [1], executor=4)  # type: ignore[arg-type]

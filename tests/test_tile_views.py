@@ -428,8 +428,9 @@ def test_what_code_does_not_take() -> None:
     ):
         name = advice.split("(")[-1].split(",")[0]
         assert told(show.code, asked, Large) == (
-            f"show.code() cannot show the cycles of each line of {name}: the program gives its "
-            "cycles as a whole, they depend on data, or its operations cannot be counted.\n"
+            f"show.code() cannot show the cycles of each line of {name}, because the program "
+            "gives its cycles as a whole, its cycles depend on data, or its operations cannot be "
+            "counted.\n"
             f"  next:  {advice}"
         )
     stored = Report.sample("products")
@@ -615,8 +616,8 @@ def test_what_turns_of_a_run_do_not_take() -> None:
         "engine.record(…), call engine.run(), then show.turns(recording, vertex)."
     )
     assert told(show.turns, kept_recording("x", "y", first=1)[0], ("kept", 0)) == (
-        "show.turns() ran vertex 0 of kept again, and it wrote other values than in the run: it "
-        "has state from before the recording, rounds stochastically, or is not the only vertex "
+        "show.turns() ran vertex 0 of kept again, but the vertex wrote other values than in the "
+        "run: it has state from before the recording, rounds stochastically, or is not the only vertex "
         "that writes to its elements.\n  next:  record from the first run on, or show the class "
         "with values of your own: show.turns(MyVertex, …)."
     )

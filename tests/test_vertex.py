@@ -264,7 +264,7 @@ FIELDS = (
         ),
         (
             bad("x", Input[FLOAT], x=3),
-            "Bad.x is declared as Input[FLOAT] and set to 3: only state has a default.\n"
+            "Bad.x is declared as Input[FLOAT] and set to 3, but only state has a default.\n"
             "  next:  connect a tensor that holds the value.",
         ),
         (
@@ -274,7 +274,7 @@ FIELDS = (
         ),
         (
             bad("x", FLOAT, x=[1, 2]),
-            "Bad.x is set to [1, 2]: state is a single number.\n"
+            "Bad.x is set to [1, 2], but its declaration is for a single number.\n"
             "  next:  give one number; for several, declare Vector[FLOAT].",
         ),
         (
@@ -562,17 +562,17 @@ ALL: dict[str, Any] = {
         ),
         (
             {"scalar": [1]},
-            "Everything.call(): 'scalar' is declared as Input[FLOAT] and was given shape (1,).\n"
+            "Everything.call(): 'scalar' is declared as Input[FLOAT], but was given shape (1,).\n"
             "  next:  give a single number.",
         ),
         (
             {"vector": 3},
-            "Everything.call(): 'vector' is declared as Input[Vector[HALF]] and was given shape "
+            "Everything.call(): 'vector' is declared as Input[Vector[HALF]], but was given shape "
             "().\n  next:  give a one-dimensional array.",
         ),
         (
             {"matrix": [1, 2]},
-            "Everything.call(): 'matrix' is declared as Input[Vector[Vector[INT]]] and was given "
+            "Everything.call(): 'matrix' is declared as Input[Vector[Vector[INT]]], but was given "
             "shape (2,).\n  next:  give a two-dimensional array, or a list of one-dimensional "
             "ones.",
         ),
@@ -654,7 +654,8 @@ def test_a_vertex_is_not_made_by_calling_its_class() -> None:
         DotProduct()
     assert str(caught.value) == (
         "DotProduct() was called, but only a graph makes vertices.\n"
-        "  next:  graph.add_vertex(compute_set, DotProduct, …); to try one, DotProduct.call(…)."
+        "  next:  graph.add_vertex(compute_set, DotProduct, …). To try the class: "
+        "DotProduct.call(…)."
     )
 
 

@@ -299,7 +299,7 @@ def test_a_list_is_connected_part_by_part() -> None:
     assert said(lambda: graph.connect(v["out"][0], a), GraphConnectionError) == (
         "Total.out is declared as Output[FLOAT], which has no parts to connect one by one.\n"
         "  where: part 0 of field 'out' of vertex 0 (Total) of compute set 'cs'\n"
-        "  next:  connect, or give a value to, the whole field."
+        "  next:  connect the whole field, or give the whole field a value."
     )
     assert said(lambda: graph.connect(v["parts"][0], 3), GraphConnectionError) == (
         "Total.parts[0] was given 3, which is not a tensor.\n  next:  connect a tensor."
@@ -324,11 +324,11 @@ def test_what_does_not_fit_a_list() -> None:
     x = bench.var("x", np.zeros((2, 2)))
     assert said(lambda: bench.add(Scattered, x=[x[0]]), GraphConnectionError) == (
         "Scattered.x is declared as Vector[Input[FLOAT]], which takes one dimension, or a list of "
-        f"single elements, and was given a list with shape (2,).\n  where: {x[0]!r}\n  next:  "
+        f"single elements, but was given a list with shape (2,).\n  where: {x[0]!r}\n  next:  "
         "index, slice or flatten the tensor, or change the declaration."
     )
     assert said(lambda: bench.add(Scattered, x=3), GraphConnectionError) == (
-        "Scattered.x is declared as Vector[Input[FLOAT]] and was given 3.\n"
+        "Scattered.x is declared as Vector[Input[FLOAT]], but was given 3.\n"
         "  next:  connect a tensor or a list of single elements."
     )
     assert bench.cs.num_vertices == 0
@@ -406,15 +406,15 @@ def test_one_ptr_has_no_length(loop: bool, ask: Callable[[Any], Any]) -> None:
     text = said(lambda: bench.engine(strict=False).run(), CodeletError)
     first, where, advice = text.split("\n")
     assert first == (
-        "Asks.x is laid out as ONE_PTR, a pointer without a length: len() and loops over it do "
-        "not work."
+        "Asks.x is laid out as ONE_PTR, a pointer without a length, so len() and loops do not "
+        "work on it."
     )
     assert where.startswith("  where: test_vertex_kinds.py, line ") and where.endswith(
         "vertex 0 (Asks, tile 0)"
     )
     assert advice == (
-        "  next:  give the length in a state field and index with it, or leave the layout out "
-        "(SPAN)."
+        "  next:  give the length in a state field and loop over range(length), or leave out the "
+        "layout, whose default is SPAN."
     )
     with pytest.raises(CodeletError):
         Asks.call(go=1, x=[1, 2])
@@ -508,7 +508,7 @@ def test_sized_state_holds_what_unwritten_memory_holds() -> None:
     assert said(
         lambda: bench.graph.set_initial_value(v["kept"], [1, 2]), GraphObjectCreationError
     ) == (
-        "Shift.kept was given 2 values; its size was set to 1.\n"
+        "Shift.kept was given 2 values, but its size was set to 1.\n"
         "  where: field 'kept' of vertex 0 (Shift) of compute set 'cs'\n"
         "  next:  leave set_field_size out: the size is that of the value."
     )
@@ -532,15 +532,15 @@ def test_sizes_that_cannot_be() -> None:
         "a single element."
     )
     assert said(lambda: bench.add(Table, table=5, out=out), GraphObjectCreationError) == (
-        "Table.table is a state field, declared as Vector[UNSIGNED_INT], and was given shape ().\n  next:  "
+        "Table.table is a state field, declared as Vector[UNSIGNED_INT], but was given shape ().\n  next:  "
         "give a list of numbers."
     )
     assert said(lambda: bench.add(Table, table=out, out=out), GraphConnectionError) == (
-        "Table.table is a state field, which takes numbers, and was given a tensor.\n  where: "
+        "Table.table is a state field, which takes numbers, but was given a tensor.\n  where: "
         f"{out!r}\n  next:  give an array, or declare the field as Input[Vector[UNSIGNED_INT]]."
     )
     assert said(bad(Vector[INT], x=3), VertexDefinitionError) == (
-        "Bad.x is set to 3, and is declared as Vector[INT].\n  next:  give a list of numbers."
+        "Bad.x is set to 3, but is declared as Vector[INT].\n  next:  give a list of numbers."
     )
     assert bad(Vector[INT], x=[1, 2])().fields["x"].default == [1, 2]
 
@@ -999,7 +999,7 @@ def test_codelets_by_name(tmp_path: Path) -> None:
     assert bench.run()["x"].tolist() == [4, 8]
     assert said(lambda: graph.add_codelets(str(path)), GraphObjectLoadError) == (
         f"There is already a codelet 'Twice'.\n  where: add_codelets({shown(str(path))})\n"
-        "  next:  give the class another name, or add it once."
+        "  next:  give the class another name, or add it only once."
     )
 
 

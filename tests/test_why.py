@@ -244,7 +244,7 @@ def test_an_error_without_a_report_says_so() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         GraphMemoryAllocationError("The remote buffers take too much.").why()
     assert str(caught.value) == (
-        "This error has no report: it stopped the compiler.\n  next:  read its text: print(error)."
+        "This error has no report, because it stopped the compiler.\n  next:  read its text: print(error)."
     )
 
 

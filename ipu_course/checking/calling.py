@@ -287,7 +287,7 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
             raise NotYet(
                 description,
                 actual,
-                next_step="restore the function's first line, `def …`, as the exercise gave it.",
+                next_step="restore the first line of the function, `def …`, from the exercise.",
             ) from None
     copies = deepcopy(arguments)
     with answering(description):

@@ -347,8 +347,8 @@ def rounding_or_logic(again: Callable[[], str]) -> str:
     the remaining difference in words. The result is also "" if this repetition raises an error, or
     if half of the check's time is already used.
     """
-    # A second run may take as long as the first, so it is made only if at least half of the time
-    # is left.
+    # A second run may take as long as the first. It is made only if at least half of the time is
+    # left.
     if half_is_over():
         return ""
     try:

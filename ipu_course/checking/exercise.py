@@ -394,7 +394,7 @@ def _named(name: str, kind: type[Item], noun: str, call: str) -> Item:
     numbers = ", ".join(known.number for known in catalogue())
     like = next(example for example in by_name if ".w" not in example)
     raise UnknownExerciseError(f"""There is no {noun} {shown(name)}.
-        next:  {near}Names are text, such as {like!r}. The lessons with exercises are
+        next:  {near}Names are strings, such as {like!r}. The lessons with exercises are
         {numbers}.""")
 
 
@@ -431,7 +431,7 @@ def refuse_other_kinds(exercise: Exercise, answers: tuple[object, ...]) -> None:
             and answer is not None
             and not callable(answer)
         ):
-            raise AnswerKindError(f"""check({exercise.name!r}) takes a function and was given
+            raise AnswerKindError(f"""check({exercise.name!r}) takes a function, but was given
                 {shown(answer)}.
                 where: {exercise.title}
                 next:  give the function itself, without brackets: the check calls it.""")

@@ -114,7 +114,8 @@ def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
     raise LessonError(
         f"The data of lesson {name} cannot be chosen.",
         next_step=(
-            'leave --data out. It needs a cell with the tag "parameters" that has DATA = "digits"'
+            'leave out --data, which needs a cell with the tag "parameters" that has '
+            'DATA = "digits"'
         ),
     )
 

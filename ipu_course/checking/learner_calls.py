@@ -470,7 +470,7 @@ def _asked_again(question: Later, value: object, actual: object) -> Panel:
     head = f"{question.name}: {question.title}"
     if actual is not _MISSING:
         raise AnswerKindError(
-            f"Prediction {question.name} was given actual, but the machine computes its answer.",
+            f"Prediction {question.name} was given actual=, but the machine computes its answer.",
             next_step="leave actual out.",
         )
     if not locked and (value is _MISSING or is_blank(value)):

@@ -213,9 +213,9 @@ def queued_time() -> float:
 def half_is_over() -> bool:
     """Return whether the current check has used half of its time.
 
-    Processor time counts, as for the limit itself, but for code that sleeps wall-clock time counts.
-    So the result, and with it the explanation of a wrong answer, does not depend on how busy the
-    machine is.
+    Processor time counts, as for the limit itself, except that wall-clock time counts for code that
+    sleeps. So the result, and with it the explanation of a wrong answer, does not depend on how
+    busy the machine is.
     """
     waited, worked, queued = (now - began for now, began in zip(times(), BEGAN.get(), strict=True))
     return (waited if _is_asleep(worked, queued, waited) else worked) > LIMIT / 2

@@ -239,7 +239,7 @@ def codelet_of(answer: object, call: str) -> type[Vertex]:
     if not isinstance(answer, type) or not issubclass(answer, Vertex):
         advice = "give the class itself, which derives from Vertex, without brackets."
         raise AnswerKindError(
-            f"{call} takes a codelet and was given {shown(answer)}.", next_step=advice
+            f"{call} takes a codelet, but was given {shown(answer)}.", next_step=advice
         )
     if answer.compute is Vertex.compute or is_blank(answer.compute):
         raise NotAttempted

@@ -74,7 +74,7 @@ def main(known: dict[str, Callable[[], DoctorRow | Iterable[DoctorRow]]], openin
         raise LessonError("""ipu-teach doctor --workshop checks a learner's own machine, but
             this is a server of a JupyterHub.
             where: $JUPYTERHUB_SERVICE_URL
-            next:  leave out --workshop; docs/hub.md says how a hub was tried.""")
+            next:  leave out --workshop; docs/hub.md describes how a hub was tested.""")
     with Rehearsal(opening) as machine:
         rows = [(question, lambda find=find: _of_rows(find())) for question, find in known.items()]
         answers = [ask(question, answer) for question, answer in (*rows, *machine.questions())]
@@ -155,7 +155,7 @@ def browser() -> str:
         only = f", only {name}, which shows no pictures" if name else ""
         raise No(
             f"no browser is found{only}",
-            "install Firefox, Chrome or Edge; or set BROWSER to the program that yours is",
+            "install Firefox, Chrome or Edge, or set BROWSER to the program of your browser",
         )
     return name
 
@@ -185,14 +185,14 @@ def port() -> int:
                         heard.recv(1)
             except OSError as error:
                 raise No(
-                    f"this machine may not connect to itself at port {number}: {error}",
-                    "let Python listen at 127.0.0.1: a firewall or a program that guards this "
-                    "machine forbids it",
+                    f"this machine is not allowed to connect to itself at port {number}: {error}",
+                    "allow Python to listen at 127.0.0.1, which a firewall or a security program "
+                    "on this machine forbids",
                 ) from None
             return number
     raise No(
         f"ports {PORTS[0]} to {PORTS[-1]} are all taken",
-        f"stop other JupyterLabs: {sys.executable} -m jupyter server list",
+        f"stop other JupyterLabs, which are listed by: {sys.executable} -m jupyter server list",
     )
 
 
@@ -270,14 +270,14 @@ class Rehearsal:
             if server.poll() is not None:
                 raise No(
                     f"JupyterLab ended at once: {_last_line(log)}",
-                    f"for the messages of JupyterLab: {WORDS} lab --no-browser",
+                    f"to see the messages of JupyterLab, run: {WORDS} lab --no-browser",
                 )
             with contextlib.suppress(OSError, http.client.HTTPException):
                 status, text = self._get(f"/lab/tree/{quote(lesson.name)}?token={token}")
                 if status != 200 or b"jupyter-config-data" not in text:
                     raise No(
                         f"JupyterLab answers with status {status} instead of its page",
-                        f"{WORDS} lab shows what is wrong",
+                        f"to see what is wrong, run: {WORDS} lab",
                     )
                 status, _text = self._get(
                     f"/api/contents/{quote(lesson.name)}?content=0&token={token}"
@@ -285,7 +285,7 @@ class Rehearsal:
                 if status != 200:
                     raise No(
                         f"JupyterLab does not find {lesson.name}: status {status}",
-                        f"{WORDS} reset 00 gives you a fresh one",
+                        f"to get a fresh copy, run: {WORDS} reset 00",
                     )
                 return (
                     f"after {time.monotonic() - began:.0f} s, with lesson {lesson_of(lesson.stem)}"
@@ -316,7 +316,7 @@ class Rehearsal:
         try:
             program = manager.kernel_spec.argv[0] if manager.kernel_spec else ""
         except NoSuchKernel:
-            raise No("Jupyter knows no kernel python3", install_line("ipykernel")) from None
+            raise No("Jupyter has no kernel named python3", install_line("ipykernel")) from None
         folder = getattr(manager.kernel_spec, "resource_dir", "")
         mend = f"it is described in {folder}: rename that folder, and run this again"
         log = self.scratch / "kernel"
@@ -384,7 +384,7 @@ class Rehearsal:
             except queue.Empty:
                 if not self.alive():
                     raise No(
-                        "the kernel ended; most often memory ran out",
+                        "the kernel ended, most often because memory ran out",
                         "close other programs, and run this again",
                     ) from None
                 continue

@@ -63,7 +63,8 @@ def serve(body: Callable[[], str], port: int) -> int:
     except (OSError, OverflowError) as error:
         raise LessonError(f"""The page cannot be served at port {port}:
             {getattr(error, "strerror", None) or str(error).rstrip(".")}.
-            next:  give another port, as --port 8900, or 0 for any that is free.""") from None
+            next:  give another port, such as --port 8900, or --port 0 for any free
+            port.""") from None
     with server:
         print(
             f"http://{HOST}:{server.server_port}/ shows the class, on this machine alone; Ctrl-C "

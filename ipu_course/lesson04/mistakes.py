@@ -468,7 +468,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: not a codelet
-# not yet: takes a codelet and was given
+# not yet: takes a codelet, but was given
 PrefixMax = np.maximum.accumulate
 
 

@@ -1176,8 +1176,8 @@ def _counting_up(answer: Answer) -> Passed:
     if type(callback).prefetch is not StreamCallback.prefetch:
         raise NotYet(
             description,
-            f"{type(callback).__name__} has a prefetch",
-            expected="fetch alone",
+            f"{type(callback).__name__} has a method prefetch",
+            expected="only the method fetch",
             next_step="leave out prefetch.",
         )
     firsts = _counted_up(callback, description)

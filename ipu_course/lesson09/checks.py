@@ -200,9 +200,8 @@ def _loads_of(run: Ran) -> list[Copy]:
 def _stops_alike(learner_run: Ran, reference_run: Ran) -> bool:
     """Return whether two programs give the same results.
 
-    Programs that stop with an error must also have the same number of loads, because two different
-    mistakes (one load too many, and a row number that is too large by one) stop with the same
-    error.
+    Programs that stop with an error must also have the same number of loads, because one load too
+    many and a row number that is too large stop with the same error.
     """
     if not equal(learner_run, reference_run):
         return False

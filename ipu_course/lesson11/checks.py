@@ -180,7 +180,7 @@ def _refuse_other_pairs(answer: Callable[..., object], case: tuple[float, float,
             f"a standard deviation of {shown(spread)}",
             expected=quoted(after(*case)),
             why=why,
-            next_step="subtract the whole gaps: the probability is the rest.",
+            next_step="subtract the whole gaps, and use the remainder as the probability.",
         )
 
 

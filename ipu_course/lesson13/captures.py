@@ -31,6 +31,6 @@ def captured(module: str | Module, *example: Tensor) -> ir.Ir:
         return capture_module(module, example).graph
     if module not in CAPTURES:
         raise ModelError(f"""captured() was given {shown(module)}, which is not a stored graph.
-            next:  {did_you_mean(str(module), CAPTURES)}there are {", ".join(CAPTURES)}; a module of
-            torch comes with an example: captured(module, x, y).""")
+            next:  {did_you_mean(str(module), CAPTURES)}The stored graphs are {", ".join(CAPTURES)}.
+            For a module of torch, also give example inputs: captured(module, x, y).""")
     return ir.load(bundled("datasets") / f"{module}.model")

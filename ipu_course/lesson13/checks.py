@@ -29,8 +29,8 @@ from ipu_teach.types import Array
 # A function that lowers an operation if it is called with (low, x, slope), or the operation's
 # gradient if it is called with (low, x, slope, g).
 Lowers = Callable[..., Tensor]
-# What a run was compiled with and what was written to it: (batch, iterations, rate, first weight,
-# second weight). A value that was not written is None.
+# The settings and the written values of a run: (batch, iterations, rate, first weight, second
+# weight). A value that was not written is None.
 State = tuple[float | None, ...]
 
 # --- 13.1 and 13.3: what goes in, and what comes back ---------------------------------------------
@@ -394,9 +394,9 @@ def _x(place: int) -> Array:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The results of an answer for all slopes.
+    """The results of an answer for all elements of `SLOPES`.
 
-    `came` has the tuple (forward result, gradient, final value of x) for each slope.
+    `came` has the tuple (forward result, gradient, final value of x) for each of them.
     """
 
     came: list[tuple[Array, Array, Array]]
@@ -406,7 +406,7 @@ class Lowered:
 
 @cache
 def lowered(answer: Lowers) -> Lowered:
-    """Run an answer's two operations on 13 tiles, for every slope, and return the results."""
+    """Run an answer's two operations on 13 tiles for all `SLOPES`, and return the results."""
     graph = ir.Ir()
     with rows(answer):
         for i, (slope, _) in enumerate(SLOPES):

@@ -735,7 +735,7 @@ def _engines(idle: int = -1, most: int = 0) -> Iterator[list[object]]:
 def _right_without_vertices(
     side: Side, ran: Execution, right: dict[str, Array]
 ) -> dict[str, Array]:
-    """Return {result: bool array}: which elements are right even if no vertex computes."""
+    """Map each result to a bool array: the elements that are right even if no vertex computes."""
     none = {name: np.zeros(array.shape, bool) for name, array in right.items()}
     if not callable(side) or ran.number < 0 or half_is_over():
         return none

@@ -156,7 +156,7 @@ def _settings(answer: object) -> Passed:
     tried = "your settings"
     if not isinstance(answer, dict):
         why = "the settings should be a dictionary."
-        raise NotYet(tried, shown(answer), why=why, next_step='write {"micro_batch": 8}, and more.')
+        raise NotYet(tried, shown(answer), why=why, next_step='give a dict: {"micro_batch": 8, …}.')
     for name, value in answer.items():
         if name not in CHOICES:
             why = f"{shown(name)} is not one of the settings."

@@ -98,7 +98,8 @@ def outcomes(
             ]
         except RuntimeError as error:  # The executor was shut down, or its processes have ended.
             raise InvalidOptionError(f"""The executor does not accept calls: {error}.
-                next:  make a new executor, and sweep before shutting it down.""") from error
+                next:  create a new executor, and call sweep() before you shut it
+                down.""") from error
         try:
             for work.done, future in enumerate(as_completed(futures), start=1):
                 outcome_list[futures.index(future)] = _outcome(future)

@@ -1,10 +1,10 @@
 """Compile a graph and its programs to one immutable `Compiled`.
 
-Unlike `tiny`, which runs a graph as it is, this package freezes the graph into arrays and checks
-all of it before anything runs. Vertices of one codelet whose fields have equal shapes form a group.
-The package traces the `compute()` of each group's codelet. If that is impossible, it translates the
-source of `compute()` to a loop over elements. Programs become trees of numbered steps, and
-independent copies are merged into one step.
+Compared with `tiny`, which runs a graph as it is, this package freezes the graph into arrays and
+checks all of it before anything runs. Vertices of one codelet whose fields have equal shapes form a
+group. The package traces the `compute()` of each group's codelet. If that is impossible, it
+translates the source of `compute()` to a loop over elements. Programs become trees of numbered
+steps, and independent copies are merged into one step.
 
 Both the trace and the translated source also show how many cycles a codelet takes, and which
 elements it writes.

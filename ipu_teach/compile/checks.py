@@ -181,7 +181,7 @@ def check_regions_fit(
                 problem = f"The field {name!r} of {codelet} takes {bytes_needed}"
             else:
                 problem = f"The fields of one {codelet} take {bytes_needed} together"
-            error = GraphMemoryAllocationError(f"""{problem}; a tile has {bytes_per_tile:,}.
+            error = GraphMemoryAllocationError(f"""{problem}, but a tile has {bytes_per_tile:,}.
                 where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
                 line:  {in_words(table.line(row))}
                 next:  give each vertex a smaller part of the tensor, and spread the vertices over

@@ -86,7 +86,7 @@ class Group:
 
     @property
     def way(self) -> str:
-        """How the vertices run: "batch", "scalar" or "loop".
+        """The way in which the vertices run: "batch", "scalar" or "loop".
 
         "batch" runs all vertices together in calls for whole arrays. "scalar" runs the loop over
         elements into which the source was translated, vertex by vertex. "loop" calls the learner's

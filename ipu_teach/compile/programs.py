@@ -93,7 +93,7 @@ Step = (
     | EqualStep
 )
 
-# One of the objects that a step reads or writes. Of these, a stream is not in tile memory.
+# One of the objects that a step reads or writes. A stream is not in tile memory.
 Side = Tensor | DataStream | None
 
 

@@ -295,7 +295,7 @@ def _traced(
         trace.prints = f"{place(codelet)}: print() shows each vertex's own numbers"
     try:
         if purity.rebinds:
-            raise TraceStopped(f"{purity.rebinds} is assigned, a variable that all vertices share")
+            raise TraceStopped(f"{purity.rebinds} is assigned, and all vertices share it")
         if purity.advances:
             raise TraceStopped(f"{purity.advances} is an iterator, which every vertex advances")
         if purity.printing - {compute}:

@@ -98,8 +98,8 @@ def _race(
 ) -> ComputeSetRaceError:
     """Return the error for a race between two workers.
 
-    `index` is the index of the element as text. `conflict` is (id of the worker that writes, what
-    the other worker does, id of the other worker). The other worker "reads" or "writes".
+    `index` is the index of the element as text. `conflict` is (id of the worker that writes,
+    "reads" or "writes" for the other worker, id of the other worker).
     """
     writer_id, access_verb, other_id = conflict
     return ComputeSetRaceError(f"""Worker {writer_id} of {group.table.codelet.__name__} writes

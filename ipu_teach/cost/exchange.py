@@ -5,9 +5,9 @@
   a send.
 * Each tile can send and receive at the same time, at `exchange_bytes_per_cycle` in each direction.
 * Two tiles form a pair and share a bus. In PopLibs' planner, bytes that both tiles of a pair
-  receive together arrive at twice the rate, unless the same bytes also go to a tile of another pair
-  without the other tile of that pair. With this rule, a broadcast to two tiles would be faster than
-  to one tile or to three. So the default of `shared_bus_speedup` is 1, which has no effect.
+  receive together arrive at twice the rate. This does not hold if the same bytes also go to only
+  one tile of another pair. With this rule, a broadcast to two tiles would be faster than to one
+  tile or to three. So the default of `shared_bus_speedup` is 1, which has no effect.
 * A tile also waits for its own instructions: a SEND instruction moves at most
   `exchange_send_words`, and selecting another sender takes `exchange_setup_instructions`.
 * The first word arrives `exchange_latency_cycles` after the phase began. It arrives later on far

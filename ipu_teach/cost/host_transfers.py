@@ -7,7 +7,7 @@ the data to the tiles that the tensor is mapped to. For data to the host, the sa
 reverse.
 
 Poplar works in this way, too. Its `Copy` rearranges data on the device unless the program asks it
-to save memory (API reference, program::Copy, `optimiseMemory`), and PopLibs offers a layout that
+to save memory (API reference, program::Copy, `optimiseMemory`). PopLibs offers a layout that
 needs no rearrangement, with entire packets on each tile (popops/HostSliceTensor.cpp). Each IPU has
 its own host link, so no data moves between IPUs. All this also applies to transfers with remote
 buffers.

@@ -9,12 +9,12 @@ A leaf is a program node that executes a step. A variable is always live in five
 - some program may read it before writing all of it, so that its value remains from one run to the
   next.
 
-Any other variable is live from a step that writes all of it to the last step that reads that value.
-Other variables may use its bytes before and after. Only a step that writes all elements of a
-variable makes its old value unneeded. If several steps write a variable part by part, and it is
-read afterwards, the old value counts as needed before them: the variable is always live (the last
-case). A compute set counts as writing all elements of its Output fields. At a branch of a program,
-a variable is live if any branch needs it.
+Any other variable is live from a step that writes all of it to the last step that reads this value.
+Before and after that, other variables may use its bytes. Only a step that writes all elements of a
+variable makes its old value unneeded. If several steps write a variable part by part before it is
+read, its old value still counts as needed, so the variable is always live (the last case). A
+compute set counts as writing all elements of its Output fields. At a branch of a program, a
+variable is live if any branch needs it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class VariableUse:
-    """How a step uses each variable: whether it reads it, writes any of it, or writes all of it.
+    """The use of each variable by a step: whether the step reads, writes or completely writes it.
 
     Each attribute is bool[variables].
     """

@@ -66,9 +66,9 @@ class StepCost:
 
     The phases of a step follow each other: sync, exchange of operands, compute, exchange of
     results. For a transfer from the host, the phases are sync, the transfer, and the exchange that
-    rearranges its data; towards the host, the exchange comes before the transfer. Each phase lasts
-    as long as its slowest tile. The waiting of the other tiles counts as sync, as in Poplar's
-    profile.
+    rearranges its data. For a transfer to the host, the exchange comes before the transfer. Each
+    phase lasts as long as its slowest tile. The time for which other tiles wait counts as sync, as
+    in Poplar's profile.
 
     On several IPUs, each phase lasts as long as the slowest tile of all IPUs; `by_set` returns the
     cycles for which each IPU is occupied. `host_links` contains the bytes on the host link for each
@@ -268,7 +268,7 @@ class Measured:
 
 
 class CostModel:
-    """The modelled costs of the steps of a compiled program, and the memory of the tiles.
+    """The modelled costs of a compiled program's steps, and its use of tile memory.
 
     The costs are those on the machine `target`, which must have the number of tiles for which the
     program was compiled. Steps are numbered from 0: first all compiled steps, then the executions
@@ -358,7 +358,7 @@ class CostModel:
             check(self.memory)
 
     def check_reproducible(self) -> None:
-        """Check that no codelet draws random numbers from the host or reads the host's clock.
+        """Check that no codelet draws random numbers on the host or reads the host's clock.
 
         Codelets of poprand are not checked, because they use the random number generators of their
         tile.
@@ -370,8 +370,8 @@ class CostModel:
         searched: set[type] = set()
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.groups[compute_set.id]:
-                # Vertices of poprand run in bulk. They are reproducible, because they use the
-                # random number generators of their tile.
+                # Codelets of poprand run in bulk. Their results are reproducible, because they use
+                # the random number generators of their tile.
                 if group.is_bulk or not group.trace.stopped:
                     continue
                 codelet = group.table.codelet
@@ -389,7 +389,7 @@ class CostModel:
                         where: {place}; {vertex_name(group.table, row)} of compute set
                         {compute_set.name!r}
                         line:  {in_words(group.table.line(row))}
-                        next:  {cause.next_step}; Engine(…, strict=False) runs it as it is.""")
+                        next:  {cause.next_step}. To run it as it is: Engine(…, strict=False).""")
 
     def check_estimates(self) -> None:
         """Check that every codelet's cycles can be counted, were given, or depend on data.
@@ -424,8 +424,8 @@ class CostModel:
                             {compute_set.name!r}
                             line:  {in_words(group.table.line(row))}
                             next:  {advice}`def cycles(self, target)` in the class, or
-                            graph.set_perf_estimate(vertex, cycles); Engine(…, strict=False) runs it
-                            without a cost.""")
+                            graph.set_perf_estimate(vertex, cycles). To run it without a cost:
+                            Engine(…, strict=False).""")
 
     # In the methods below, `number` is the number of a compiled step or of a measured execution.
 

@@ -1,7 +1,7 @@
 """The clocks of sets of tiles that run independently, and how long the sets wait for each other.
 
-A set is the tiles of an IPU. If there are I/O tiles, each IPU has two sets: its I/O tiles and its
-computing tiles (`Target.sets`).
+A set consists of all tiles of an IPU, unless there are I/O tiles. With I/O tiles, each IPU has two
+sets: its I/O tiles and its computing tiles (`Target.sets`).
 
 A step is *external* if all IPUs take part in it together. Such steps are inter-IPU copies, external
 syncs, and, under the sync pattern FULL, transfers with the host or with streaming memory. An
@@ -187,10 +187,10 @@ class Overlap:
         )
 
     def least(self, executions: Array) -> int:
-        """Return a lower bound for the cycles of the executions that are not in `order`.
+        """Return a lower bound for the cycles of the executions of steps that are not in `order`.
 
-        `executions` is int64[steps], all executions of each step. The bound assumes that each IPU
-        runs its own steps without waiting.
+        `executions` is int64[steps], the number of all executions of each step, including those in
+        `order`. The bound assumes that each IPU runs its own steps without waiting.
         """
         return int(
             ((executions - np.bincount(self.order, minlength=len(self.lasts))) @ self.lasts).max(

@@ -62,7 +62,7 @@ def copy_cycles(pieces: Array, size: Array, target: Target) -> tuple[Array, Arra
 
 
 def local(tile_map: TileMap, byte: Array) -> Array:
-    """Return an index for each byte address. Successive bytes of a tile have successive indices."""
+    """Return an index for each byte address. Successive bytes of a tile get successive indices."""
     place: Array = byte + tile_map.shift[np.searchsorted(tile_map.start, byte, "right") - 1]
     return place
 
@@ -172,7 +172,7 @@ class _Vectors:
 
     @property
     def is_split(self) -> Array:
-        """Which layouts have a vector that consists of several runs: bool[layouts]."""
+        """Whether each layout has a vector that consists of several runs: bool[layouts]."""
         owner = np.repeat(np.arange(len(self.count)), self.runs.count)
         follows = (np.diff(owner) == 0) & (np.diff(self.number) == 0)
         split: Array = np.bincount(owner[1:][follows], minlength=len(self.count)) > 0
@@ -203,8 +203,8 @@ def _vectors(layouts: Sequence[Layout | ListLayout], depth: int) -> _Vectors:
 def _rows(layouts: Sequence[Layout], depth: int) -> tuple[Runs, Array, Array]:
     """Return `(runs, row_of_run, num_rows)`: the contiguous runs of each layout, divided into rows.
 
-    `runs` has the runs of each layout. `row_of_run` is the number of the row that contains each
-    run, and `num_rows` is the number of rows of each layout. If the field has two dimensions
+    `runs` contains the runs of each layout. `row_of_run` is the number of the row that contains
+    each run, and `num_rows` is the number of rows of each layout. If the field has two dimensions
     (`depth` is 2), runs are divided where a row ends. Otherwise, each layout is one row.
     """
     runs = ordered_runs(layouts)
@@ -315,9 +315,9 @@ def _joined(
 ) -> tuple[Array, ...]:
     """Merge contiguous pieces, and return `(key, size, *keep)` of the resulting pieces.
 
-    Two neighbouring pieces are contiguous if their keys and their values in `keep` are equal, and
-    if in every array of `places` (addresses) the second piece begins where the first ends. `size`
-    has the sizes of the pieces.
+    Two neighbouring pieces are contiguous if they have the same key and the same values in `keep`,
+    and if the second piece begins where the first ends in every array of `places` (addresses).
+    `size` contains the sizes of the pieces.
     """
     continues = key[1:] == key[:-1]
     for column in keep:

@@ -143,7 +143,7 @@ _ELIMINATION = (
 )
 _LOOPS: dict[str, tuple[str, str, str]] = {
     "solve": _ELIMINATION,
-    # The inverse needs one more move for each row, to set a column of the identity.
+    # "inv" needs one more move for each row than "solve", to set a column of the identity matrix.
     "inv": (f"{_ELIMINATION[0]} move", *_ELIMINATION[1:]),
     "det": (f"{_ELIMINATION[0]} move equal decide multiply multiply", *_ELIMINATION[1:]),
     "cholesky": ("move sqrt move", "move move divide move move move", _UPDATE),
@@ -166,7 +166,7 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
 
 
 def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target) -> Any:
-    """Return the cycles of numpy's function `name` on a contiguous array, in sixteenths.
+    """Return the cycles of numpy's function `name` on a contiguous array, in units of 1/16 cycle.
 
     `elements` is the number of elements, and `dtype` their type. The result is in units of 1/16
     cycle, and a `Symbol` if `elements` is a `Symbol`. `name` may also be a price name of the module
@@ -428,8 +428,8 @@ def trace_cycles(trace: Trace, target: Target) -> int:
 def _name(op: Op) -> str:
     """Return the numpy name of an operation's function.
 
-    A power whose exponent has its own instruction gets the name of that instruction, such as
-    "square".
+    A power with an exponent for which the chip has an instruction gets the name of this
+    instruction, such as "square".
     """
     name = str(getattr(op.fn, "__name__", ""))
     if name not in ("pow", "power"):
@@ -441,7 +441,7 @@ def _name(op: Op) -> str:
 
 
 def together(beside: Sequence[Any], target: Target) -> Any:
-    """Return the cycles of work on vectors together with its loads and stores.
+    """Return the cycles of work on vectors, including the loads and stores.
 
     `beside` is (work, loads, stores), each a number of cycles or an expression. In code written by
     hand, the three overlap, and two loads are issued at once, so the result is the longest of the

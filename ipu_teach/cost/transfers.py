@@ -86,8 +86,8 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
     """Return the messages in which each tile receives the bytes that it needs from other tiles.
 
     Tile `tile[i]` needs the bytes [start[i], stop[i]). Bytes with the same sender and the same
-    receivers form one message. If there are more than `MOST_PIECES` pieces, there is a message for
-    each sender and receiver instead.
+    receivers form one message. But if there are more than `MOST_PIECES` pieces, each pair of a
+    sender and a receiver gets its own message.
     """
     receiver, begin, end, owner = crossing(tile_map, tile, start, stop)
     if not len(owner):

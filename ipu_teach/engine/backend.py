@@ -114,7 +114,7 @@ class Backend:
         return fn.reduce, (array, axis, None, out, keepdims)
 
     def _row(self, value: Operand, out: Array) -> Operand:
-        """Return an array filled with the number `value`, as long as the last axis of `out`.
+        """Return an array as long as the last axis of `out`, with `value` in every element.
 
         numpy's maximum and minimum have no vector form for a single number. `value` is returned
         unchanged if it is an array or has another dtype than `out`, or if `out` has no axes.
@@ -354,7 +354,8 @@ def choose_backend(name: str | None) -> Backend:
     # have no truth value.
     if name is not None and shown(name) not in ("'numpy'", "'cupy'"):
         raise InvalidOptionError(f"""Engine was given backend={shown(name)}, which does not exist.
-            next:  give "numpy", "cupy", or None for CuPy where it runs and else numpy.""")
+            next:  give "numpy", "cupy", or None, which selects CuPy if it runs and numpy
+            otherwise.""")
     if name == "numpy":
         return Backend()
     cupy, why = cupy_module()

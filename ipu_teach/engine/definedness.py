@@ -38,7 +38,7 @@ T = TypeVar("T")
 LONG = 64
 
 Bytes = tuple[Array, Array]  # Intervals of memory: (starts, stops), in bytes.
-# Who reads an interval of bytes, for errors: (description, location, line of the program).
+# The reader of an interval of bytes, for errors: (description, location, program line).
 Reader = tuple[str, str, Line]
 # A function that describes a read. It is called only if the read is an error. It returns (starts,
 # stops, function): the intervals that are read, and a function from i to the `Reader` of interval
@@ -246,7 +246,7 @@ class MemoryAccess:
 
 
 class Definedness:
-    """A record of which bytes of memory are defined: `defined` has a bool for each byte.
+    """A record of which bytes of memory are defined: `defined` is bool[bytes of memory].
 
     `checked` contains the numbers of the steps that need no check the next time they run. The
     function `poison` fills a tensor with the value that stands for unwritten memory.

@@ -250,8 +250,8 @@ class Engine(WithoutSome):
             raise TensorIOStateError("""The engine is not loaded on a device.
                 next:  call engine.load(device) first.""")
         if self._device.program is not self._ticket:
-            raise TensorIOStateError(f"""Another engine was loaded on this device since, and a
-                device holds one program.
+            raise TensorIOStateError(f"""Another engine has since been loaded on this
+                device, but a device holds only one program.
                 where: {self._device!r}
                 next:  call engine.load(device) again, which starts from the initial values. Or give
                 each engine its own device.""")
@@ -404,7 +404,7 @@ class Engine(WithoutSome):
     def list_streams(self) -> tuple[DataStream, ...]:
         """Return all streams of the graph, in the order in which they were added.
 
-        Each stream has a `handle`, and `to_device` is True if it goes to the device.
+        Each stream has a `handle` and a bool `to_device`, which is False for a stream to the host.
         """
         return tuple(self._compiled.streams.values())
 
@@ -430,9 +430,9 @@ class Engine(WithoutSome):
     def write_tensor(self, handle: str, values: ArrayLike) -> None:
         """Write the complete tensor that `graph.create_host_write` registered under `handle`.
 
-        In a graph of R replicas, `values` for a tensor of shape s have the shape (R, *s). They may
-        also have the shape s; then all replicas get the same values. Raises `TensorIOStateError`
-        for an unknown handle or unsuitable values.
+        In a graph of R replicas, `values` for a tensor of shape s have the shape (R, *s). If they
+        have only the shape s, all replicas get the same values. Raises `TensorIOStateError` for an
+        unknown handle or unsuitable values.
         """
         access = self._access(handle, write=True)
         advice = "give one value for each element, in the order of the tensor"
@@ -448,10 +448,11 @@ class Engine(WithoutSome):
     def read_tensor(self, handle: str) -> Array:
         """Return the complete tensor that `graph.create_host_read` registered under `handle`.
 
-        The array has the shape and dtype of the tensor. In a replicated graph, its first axis is
-        the replica. Raises `TensorIOStateError` for an unknown handle, and `UninitialisedReadError`
-        for an element that was never written. With `strict={"uninitialised": False}` such an
-        element is NaN, the smallest integer or True.
+        The array has the shape and dtype of the tensor. In a replicated graph, a further first axis
+        numbers the replicas. Raises `TensorIOStateError` for an unknown handle, and
+        `UninitialisedReadError` for an element that was never written. With
+        `strict={"uninitialised": False}`, there is no such error: the element is NaN, the smallest
+        integer or True.
         """
         access = self._access(handle, write=False)
         return self._loaded().host_read(access.tensor, f"read_tensor({handle!r})")
@@ -516,7 +517,7 @@ class Engine(WithoutSome):
         return row_values
 
     def set_print_tensor_stream(self, stream: TextIO | None) -> None:
-        """Set the text file to which PrintTensor writes; None for standard error."""
+        """Set the text file to which PrintTensor writes. None stands for standard error."""
         self._print_to = stream
         if self._machine is not None:
             self._machine.print_to = stream

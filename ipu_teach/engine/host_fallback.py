@@ -32,7 +32,7 @@ def visit(
 
 
 def spans(group: Group, graph: FrozenGraph, written: bool = False) -> Iterable[tuple[int, int]]:
-    """Yield (first byte, end) for each field, or only for each field that compute() writes.
+    """Yield (first byte, end) for each field, or only for the fields that compute() writes.
 
     Each interval contains the field's regions in all vertices. Empty regions are left out.
     """

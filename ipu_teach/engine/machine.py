@@ -184,7 +184,7 @@ class BoundSteps:
         """Return (way in which a site's group runs, the site with the memory that this way needs).
 
         With `has_answer`, the returned site also has an array for the results of `compute()`,
-        unless the vertices access registers.
+        except for vertices that access registers.
         """
         ways = REFEREE if self.mode.vertex_loop else WAYS
         way = next(way for way in ways if way.can_run(site))
@@ -431,7 +431,8 @@ class Machine(BoundSteps):
     def look(self, tensor: Tensor) -> tuple[Array, Array]:
         """Return two arrays: the values of a tensor, and whether each element was written.
 
-        If reads are not checked, an element counts as written unless it contains the poison value.
+        If reads are not checked, an element counts as written unless it has the value of unwritten
+        memory.
         """
         values = self.peek(tensor)
         if self._defined is not None:
@@ -546,7 +547,7 @@ class Machine(BoundSteps):
             self._defined.settle()
 
     def _leaf(self, number: int) -> Action:
-        """Return the function that checks the reads of a step, runs it, and records it."""
+        """Return a function that checks the reads of a step, runs the step, and records it."""
         action = self._actions[number]
         recording = self._recording
         interrupts = self.interrupts

@@ -60,8 +60,8 @@ def single(memory: Memory, tensor: Tensor, kind: str) -> PredicateReader:
 def refuse_unequal(values: Array, tensor: Tensor, reader: str, compared: Array) -> None:
     """Raise `ApplicationRuntimeError` if the replicas' rows of `compared` differ in any bit.
 
-    The first axis of `compared` is the replica. `values` are the values of `tensor`, and `reader`
-    is the name of the program that reads them.
+    The first axis of `compared` numbers the replicas. `values` are the values of `tensor`, and
+    `reader` is the name of the program that reads them.
     """
     value_rows, bits = (value_array.reshape(len(values), -1) for value_array in (values, compared))
     bits = bits.view(f"u{bits.itemsize}")
@@ -102,10 +102,11 @@ def _while(predicate: PredicateReader, wanted: bool, condition: Action, body: Ac
 
 
 def _switch(node: Node, control: PredicateReader, actions: list[Action]) -> Action:
-    """Return a function that reads a number with `control` and runs the case of this number.
+    """Return a function that reads a number with `control`, and runs the case with this number.
 
-    If there is no such case, the function runs the default. If the Switch has no default, it raises
-    `ApplicationRuntimeError` if `node.checked` is true, and does nothing otherwise.
+    If there is no case with this number, the function runs the default case. If there is no default
+    either, it raises `ApplicationRuntimeError` if `node.checked` is true, and otherwise does
+    nothing.
     """
     cases = dict(zip(node.cases, actions, strict=False))
     default = actions[-1]

@@ -120,7 +120,7 @@ class RemoteRows:
         self._written[rows] = True
 
     def bind(self, step: RemoteCopyStep) -> Callable[[], None]:
-        """Return the function that runs a copy. It reads the row indices from memory each time."""
+        """Return a function that runs a copy. In each run, it reads the row indices from memory."""
         memory = self._memory
         tensor = step.tensor
         reader = f"Copy to {tensor.graph.describe(tensor)}"
@@ -136,7 +136,7 @@ class RemoteRows:
         return move
 
     def _chosen(self, step: RemoteCopyStep) -> Array:
-        """Return the indices of the rows that a copy transfers, as its offset in memory says now.
+        """Return the indices of the rows that a copy transfers, using the offset in memory.
 
         A copy without an offset transfers row 0 of each replica.
 
@@ -157,7 +157,7 @@ class RemoteRows:
             if last_row:
                 advice = f"numbers from 0 to {last_row:,}."
             raise ApplicationRuntimeError(f"""Copy {direction} the remote buffer
-                {buffer.handle!r} was given row {int(rows[wrong_index]):,}; the buffer has
+                {buffer.handle!r} was given row {int(rows[wrong_index]):,}, but the buffer has
                 {counted(buffer.repeats, "row")}.
                 where: element [{wrong_index}] of its offset {offset.graph.describe(offset)}
                 next:  give row {advice}""")
@@ -206,7 +206,7 @@ def find_buffer(
         advice = f"{did_you_mean(handle, buffers)}{known}"
         if isinstance(handle, RemoteBuffer):
             advice = f"name it by its handle, {handle.handle!r}."
-        raise TensorIOStateError(f"""{call} was given the handle {shown(handle)}, and there is no
+        raise TensorIOStateError(f"""{call} was given the handle {shown(handle)}, but there is no
             such remote buffer.
             next:  {advice or "create it with graph.add_remote_buffer, before the engine."}""")
     if not is_whole(row) or not 0 <= row < buffer.repeats:

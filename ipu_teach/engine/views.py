@@ -23,7 +23,8 @@ from ipu_teach.types import Array
 # The minimum average number of vertices in a nest (a grid of vertices at regular distances in
 # memory). Smaller nests are slower than gathering by index.
 LEAST_RUN = 8
-# The maximum number of nests. Finding each nest takes a pass over the addresses of some vertices.
+# The maximum number of nests. The number is limited because finding each nest takes a pass over the
+# addresses of some vertices.
 MOST_NESTS = 64
 LEVELS = 3
 # The number of nests after which the starts are assumed to be irregular, if these nests have only
@@ -120,9 +121,9 @@ class Nest:
     """A grid of consecutive vertices whose regions are at regular distances in memory.
 
     `first` is the index of the first vertex. `shape` contains the lengths of the grid's axes,
-    outermost first. `base` is the start of the first vertex's region in each field. `steps`, of
-    shape (fields, axes), has the distance between neighbouring vertices along each axis. All
-    distances are in elements.
+    outermost first. `base` is the start of the first vertex's region in each field. `steps`
+    contains, for each field, the distance between neighbouring vertices along each axis:
+    int64[fields, axes]. All distances are in elements.
     """
 
     first: int
@@ -214,9 +215,9 @@ def find_nests(starts: Array) -> list[Nest] | None:
 def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
     """Return (shape, steps) of the longest grid that the first vertices form.
 
-    The grid has at most `levels` axes. `starts`, of shape (fields, vertices), contains the start of
-    each vertex's region. `steps`, of shape (fields, axes), has the distance between neighbouring
-    vertices along each axis.
+    The grid has at most `levels` axes. `starts` is int64[fields, vertices], the start of each
+    vertex's region. `steps` is int64[fields, axes], the distance between neighbouring vertices
+    along each axis.
     """
     num_vertices = starts.shape[1]
     if num_vertices == 1:
@@ -233,7 +234,7 @@ def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
     ):
         return single_run
     is_broken = ~has_same_step
-    # The step from the end of one run to the start of the next may differ, so it is excluded.
+    # Exclude the step from the end of one run to the start of the next, because it may differ.
     is_broken[run_length - 1 :: run_length] = False
     num_covered = int(np.argmax(is_broken)) + 1 if is_broken.any() else num_vertices
     num_runs = num_covered // run_length

@@ -143,8 +143,8 @@ REFEREE: tuple[Way, ...] = (Bulk(), Loop())
 def bind_across(sites: Sequence[Site]) -> list[Call] | None:
     """Return the calls that run all groups of a vertex table as a few long regions, or None.
 
-    The result is None unless the codelet is elementwise. Only then do the boundaries between
-    vertices not matter.
+    The result is None unless the codelet is elementwise, because for any other codelet the
+    boundaries between vertices matter.
     """
     watched = any(site.watch is not None for site in sites)
     if any(site.group.is_bulk or site.rounding is not None for site in sites):

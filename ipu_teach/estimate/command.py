@@ -190,9 +190,9 @@ def _accumulation(options: argparse.Namespace, micro_batch: int) -> int:
         return 1 if stages == 1 else 2 * stages
     if options.batch % samples:
         below = max(minimum * samples, options.batch // samples * samples)
-        raise ModelError(f"""A batch of {options.batch:,} samples does not divide into micro-batches
-            of {micro_batch} on {counted(options.replicas, "replica")}, which are {samples:,}
-            samples.
+        raise ModelError(f"""A batch of {options.batch:,} samples cannot be divided into
+            micro-batches of {micro_batch} on {counted(options.replicas, "replica")}, because it is
+            not a multiple of {samples:,}.
             next:  use --batch {below}, or another multiple of {samples}.""")
     accumulation = int(options.batch // samples)
     if accumulation < minimum:

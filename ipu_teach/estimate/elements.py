@@ -59,7 +59,7 @@ NON_LINEARITIES = {
     "gelu_tanh": "GELU",
     "silu": "SWISH",
 }
-# PopLibs' operations that replace a hard sigmoid, for which it has no estimate.
+# The operations whose estimates are added up for a hard sigmoid, for which PopLibs has no estimate.
 HARD_SIGMOID = ("MULTIPLY", "ADD", "MAXIMUM", "MINIMUM")
 
 

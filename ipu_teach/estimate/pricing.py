@@ -70,8 +70,8 @@ class Pricer:
     """The prices of the operations of one graph on one IPU.
 
     `prices` maps kinds of operations to their prices. `target` is a machine with one IPU. `options`
-    are the PopLibs options of products. `line` is the line of the operation that is being priced,
-    to which the methods add cycles.
+    are the PopLibs options of products. `line` is the `Line` of the operation whose price is being
+    computed; the methods add cycles to it.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Pricer:
         return max(1, min(self.elements(value), ceil(count / (split.columns if split else 1))))
 
     def inherit(self, op: Op) -> None:
-        """Give the results of `op` the partition of its first input of the same size."""
+        """Give each result of `op` the partition of the first input that has the same size."""
         for out in op.outs:
             if out not in self.splits:
                 source = next(

@@ -33,8 +33,8 @@ class Line:
     - `shapes` describes the inputs, such as "conv of [20, 3, 224, 224] HALF".
     - `products` are the cycles of the vertices that compute matrix products and convolutions, and
       `vertices` the cycles of all other vertices.
-    - `exchange`, `sync`, `links` and `streaming` are the cycles of the exchange on the IPU, of
-      syncs, of the links between IPUs, and of streaming memory.
+    - `exchange`, `sync`, `links` and `streaming` are the cycles of exchanges within the IPU, of
+      syncs, of transfers over the links between IPUs, and of transfers with streaming memory.
     - `supersteps` is the number of supersteps, and `macs` the number of multiply-adds of products.
     - `busy` is the number of cycles that the matrix-multiply units would need for `macs` at full
       speed.

@@ -141,7 +141,7 @@ def _gathered(pricer: Pricer, op: Op, parts: int) -> tuple[float, int]:
 
 
 def _round(pricer: Pricer, num_bytes: int, cycles: int) -> None:
-    """Add the cycles of a round: a sync, `cycles` on the links, and an exchange within each IPU."""
+    """Add the cycles of a round: a sync, `cycles` on the links, and an exchange on each IPU."""
     links, line = pricer.replicas, pricer.line
     line.supersteps += 1
     line.sync += links.sync

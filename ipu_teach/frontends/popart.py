@@ -241,7 +241,7 @@ class Builder:
             raise ModelLoadError(
                 f"The ONNX model uses {shown(name)}, which is {self._uncomputed[name]}. This "
                 "result is not supported.",
-                next_step="write the part of the model that does not use it: "
+                next_step="write only the part of the model that does not use this result: "
                 "onnx.utils.extract_model(path, new_path, input_names, output_names).",
             )
         if name not in self._values:
@@ -262,7 +262,7 @@ class Builder:
             if value.initial is None or value.kind != CONSTANT and value.floating:
                 raise misuse(
                     f"{call}() was given {shown(name)} as its input {attribute!r}, which is not a "
-                    "constant. A model has fixed shapes.",
+                    "constant. It must be a constant, because a model has fixed shapes.",
                     f"pass the id of a constant: builder.aiOnnx.constant(…), or {attribute}=….",
                 )
             array = np.broadcast_to(value.initial, value.shape)
@@ -414,7 +414,7 @@ class ExecutionPhaseSettings(CheckedOptions):
 
 @dataclass
 class TensorLocationSettings(CheckedOptions):
-    """Where tensors are stored: on the tiles or in streaming memory, complete or sharded."""
+    """The memory of tensors: the tiles or streaming memory, with complete or sharded tensors."""
 
     offChip: bool = False
     replicatedTensorSharding: bool = False

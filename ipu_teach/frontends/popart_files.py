@@ -104,16 +104,16 @@ def _from_bytes(data: bytes, folder: Path | None) -> Ir | OnnxModel:
         return graph_from_bytes(data)
     if not data.startswith(b"\x08"):  # the first field of an ONNX model is its version
         is_text = data.isascii() and b"\0" not in data
-        kind = ("a text" if is_text else "another file") if data else "empty"
+        kind = ("a text file" if is_text else "another kind of file") if data else "empty"
         raise ModelLoadError(
-            f"The file is {kind}, and no model of ONNX or of this kit.",
+            f"The file is {kind}, and not a model of ONNX or of this kit.",
             next_step="give a file that torch.onnx.export() or Builder.saveModelProto() wrote.",
         )
     try:
         import onnx.inliner
     except ImportError:
         raise ModelLoadError(
-            "The file is an ONNX model, and reading it needs the package onnx, which is not "
+            "The file is an ONNX model, but reading it needs the package onnx, which is not "
             "installed.",
             next_step='python -m pip install "ipu-teach[onnx]"',
         ) from None
@@ -164,7 +164,8 @@ def _load_external(onnx: ModuleType, model: Any, folder: Path | None) -> None:
     name = external[0].name
     if folder is None:
         raise ModelLoadError(
-            f"The ONNX model has the elements of {name!r} in another file, of unknown folder.",
+            f"The ONNX model has the elements of {name!r} in another file, whose folder is "
+            "unknown.",
             next_step="give the path of the model instead of its contents.",
         )
     try:

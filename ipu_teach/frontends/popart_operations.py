@@ -137,7 +137,9 @@ def _split(
     size = ceil(length / num_outputs)
     sizes = split or [min(size, length - begin) for begin in range(0, length, size)]
     if sum(sizes) != length:
-        raise Unfit(f"the sum of {list(sizes)} is not {length}", "use lengths with this sum.")
+        raise Unfit(
+            f"the lengths {list(sizes)} do not have the sum {length}", "use lengths with this sum."
+        )
     return ir.split(g, x, sizes, axis)
 
 
@@ -266,7 +268,7 @@ def _pow(g: Ir, x: Value, exponent: Value) -> Value:
     """Return x ** exponent in the dtype of x."""
     if exponent.floating > x.floating:
         raise Unfit(
-            "an integer has no float exponent here", "cast x to FLOAT, and the result back."
+            "an integer cannot have a float exponent", "cast x to FLOAT, and the result back."
         )
     square = exponent.number == 2
     return g.op("square", x) if square else g.op("pow", x, g.cast(exponent, x.dtype))
@@ -278,7 +280,10 @@ def _mod(g: Ir, a: Value, b: Value, *, fmod: Switch = 0) -> Value:
     if fmod or a.dtype is UNSIGNED_INT:
         return rest
     if a.floating:
-        raise Unfit("floats have no such remainder", "pass fmod=1, which keeps the sign of a.")
+        raise Unfit(
+            "a remainder of floats cannot have the sign of b",
+            "pass fmod=1, which keeps the sign of a.",
+        )
     differs = g.op("neq", g.op("lt", rest, 0), g.op("lt", b, 0))
     is_other = g.op("logical_and", g.op("neq", rest, 0), differs)
     return g.op("select", is_other, g.op("add", rest, b), rest)
@@ -512,7 +517,11 @@ def _pool(kind: str) -> Make:
         strides: Sizes = 1,
     ) -> Value:
         if ceil_mode and count_include_pad or np.max(dilations) > 1:
-            raise Unfit("such windows are not supported", "use a dilation of 1, and no ceil_mode.")
+            raise Unfit(
+                "windows with dilations above 1, or with ceil_mode and count_include_pad, are not "
+                "supported",
+                "use a dilation of 1, and leave out ceil_mode.",
+            )
         sizes = _windows(x, kernel_shape, pads, strides, 1, auto_pad, ceil_mode)
         del sizes["dilation"]
         return ir.pool(

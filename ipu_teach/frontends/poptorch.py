@@ -267,7 +267,7 @@ class PipelinedExecution:
         if schedule not in SCHEDULES:
             raise InvalidOptionError(f"""PipelinedExecution() was given the schedule
                 {shown(schedule)}.
-                next:  give {" or ".join(map(repr, SCHEDULES))}, or two stages or more.""")
+                next:  give {" or ".join(map(repr, SCHEDULES))}, or pass two or more stages.""")
         self.schedule = schedule
         self.stages: dict[object, int] = {}
         for number, stage in enumerate(stages):

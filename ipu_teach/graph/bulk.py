@@ -25,7 +25,8 @@ from ipu_teach.graph.vertex_table import (
 )
 from ipu_teach.types import Array, DType, to_host_array
 
-# The maximum number of vertices that one call can add. The columns of so many vertices take 4 GB.
+# The maximum number of vertices that one call can add. The columns of this number of vertices take
+# 4 GB.
 MOST_VERTICES = 10**8
 
 if TYPE_CHECKING:
@@ -254,8 +255,8 @@ def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -
                         single element in add_vertices(), so it has no axis that numbers the
                         vertices.
                         where: {tensor_or_value!r}
-                        next:  give it a leading axis, of length 1 to share it: tensor.reshape((1,
-                        …)).""")
+                        next:  give it a leading axis. All vertices share an axis of length 1:
+                        tensor.reshape((1, …)).""")
                 lengths.append((name, tensor_or_value.shape[0]))
     unshared_lengths = {(name, num_items) for name, num_items in lengths if num_items != 1}
     if len({num_items for _, num_items in unshared_lengths}) > 1:
@@ -308,7 +309,7 @@ def _edge(
     if not is_tensor_list(value) or not value or not field.takes_parts:
         several = ", or a list of them" if field.depth == 2 or field.form else ""
         raise GraphConnectionError(f"""{table.codelet.__name__}.{field.name} is declared as
-            {field.declaration()} and was given {shown(value)}.
+            {field.declaration()}, but was given {shown(value)}.
             next:  connect a tensor{several}.""")
     for tensor in value:
         table.check(field, tensor, part=True, lead=1)

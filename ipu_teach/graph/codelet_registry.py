@@ -82,7 +82,7 @@ class Codelets:
                 if name in self.named or name in classes:
                     raise GraphObjectLoadError(f"""There is already a codelet {name!r}.
                         where: add_codelets({shown(source)})
-                        next:  give the class another name, or add it once.""")
+                        next:  give the class another name, or add it only once.""")
                 classes[name] = cls
         self.named.update(classes)
 

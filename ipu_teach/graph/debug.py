@@ -43,7 +43,7 @@ def scoped(name: str | None, debug_context: str | None, call: str) -> str | None
     if name is not None and not isinstance(name, str):
         raise GraphObjectCreationError(f"""{call} was given the name {shown(name)},
             which is not text.
-            next:  a name is text, as in 'weights'.""")
+            next:  a name must be a string, as in 'weights'.""")
     if debug_context is None:
         return name
     if not isinstance(debug_context, str):

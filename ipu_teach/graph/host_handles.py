@@ -62,4 +62,4 @@ def check_handle(handle: str, call: str) -> None:
     if not isinstance(handle, str):
         raise GraphObjectCreationError(f"""{call} was given the handle {shown(handle)},
             which is not text.
-            next:  a handle is a name, as in 'weights'.""")
+            next:  a handle must be a string, as in 'weights'.""")

@@ -81,7 +81,7 @@ class Tiles:
         numbers = as_array(tiles)
         if numbers.dtype.kind not in "iu" and numbers.size:
             raise InvalidTileMappingError(
-                f"{shown(tiles)} is not a tile number, nor a list of them.",
+                f"{shown(tiles)} is neither a tile number nor a list of tile numbers.",
                 where=subject,
                 next_step="give whole numbers.",
             )

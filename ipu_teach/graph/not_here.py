@@ -39,4 +39,4 @@ ARRAY = {"ndim": "tensor.rank.", "size": "tensor.num_elements."} | {
 def no_flops() -> NotOfferedError:
     """Return the error for an estimate of floating-point operations, which no report counts."""
     return NotOfferedError("""set_perf_estimate() was given flops, which this kit does not count.
-        next:  give cycles alone.""")
+        next:  give only cycles.""")

@@ -60,7 +60,7 @@ def target_of_one(target: Target, count: int) -> Target:
             {ipus:,}.""")
     if ipus % count:
         fits = ", ".join(str(n) for n in range(1, min(ipus, MOST_REPLICAS) + 1) if ipus % n == 0)
-        raise GraphReplicationError(f"""Graph() was given the replication factor {count:,}, and
+        raise GraphReplicationError(f"""Graph() was given the replication factor {count:,}, but
             {counted(ipus, "IPU")} cannot be divided equally among {count:,} replicas.
             next:  give a number that divides {ipus:,} ({fits}), or take a machine of more IPUs:
             IPUModel(num_ipus={count}).""")

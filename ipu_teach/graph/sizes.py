@@ -50,7 +50,9 @@ def set_field_size(ref: FieldRef, size: int) -> None:
                 next:  leave the call out: the size is that of the value.""")
         table.sizes[name, row] = int(size)
     else:
-        advice = "connect a tensor; it brings its size" if field.depth else "it is a single element"
+        advice = (
+            "connect a tensor, which sets the size" if field.depth else "it is a single element"
+        )
         raise GraphObjectCreationError(f"""{table.codelet.__name__}.{name} is declared as
             {field.declaration()} and takes no size.
             where: {ref!r}
@@ -113,7 +115,7 @@ def connect_part(ref: FieldRef, value: FieldValue) -> None:
         raise GraphConnectionError(f"""{subject} is declared as {field.declaration()}, which has no
             parts to connect one by one.
             where: {ref!r}
-            next:  connect, or give a value to, the whole field.""")
+            next:  connect the whole field, or give the whole field a value.""")
     if (name, row) not in table.parts:
         raise _unsized(FieldRef(ref.vertex, name))
     parts = table.parts[name, row]

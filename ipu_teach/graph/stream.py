@@ -106,5 +106,6 @@ def _depth(
     if not is_whole(depth_argument) or not 1 <= depth_argument <= MOST_BUFFERED:
         raise InvalidOptionError(f"""The stream {handle!r} was given the buffering depth
             {shown(depth_argument)}, which is not valid.
-            next:  give a whole number from 1 to {MOST_BUFFERED:,}: the transfers to prefetch.""")
+            next:  give the number of transfers to prefetch, a whole number from 1 to
+            {MOST_BUFFERED:,}.""")
     return int(depth_argument)

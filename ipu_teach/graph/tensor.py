@@ -148,8 +148,8 @@ class Tensor(WithoutSome, WithoutValue):
         return hash((self.num_elements and self.offset, self.shape, self.dtype))
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
-        raise PoplarTypeError(f"""A tensor was used as if it held numbers: it only names elements in
-            the machine's memory.
+        raise PoplarTypeError(f"""A tensor was used as if it held numbers, but it only names
+            elements in the machine's memory.
             where: {self!r}
             next:  to see its values: graph.create_host_read(handle, tensor), then
             engine.read_tensor(handle) after a run.""")
@@ -181,7 +181,7 @@ class Tensor(WithoutSome, WithoutValue):
             next:  {advice}""")
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
-        raise PoplarTypeError(f"""A value was assigned to elements of a tensor: a graph only
+        raise PoplarTypeError(f"""A value was assigned to elements of a tensor, but a graph only
             describes what will run.
             where: {self!r}
             next:  give values with graph.set_initial_value(tensor, values), or move them with
@@ -561,7 +561,7 @@ class Tensor(WithoutSome, WithoutValue):
                 where: {self!r}
                 next:  give the order of dimensions to dim_shuffle: dim_shuffle({shown(order)}).""")
         if self.rank != 2:
-            raise PoplarIndexError(f"""transpose() is for matrices; this tensor has shape
+            raise PoplarIndexError(f"""transpose() is for matrices, but this tensor has shape
                 {self.shape}.
                 where: {self!r}
                 next:  use dim_shuffle for other ranks.""")

@@ -188,7 +188,7 @@ class Variables:
         for v in self.constants_in(tensor):
             raise GraphObjectCreationError(f"""{call} would write to the constant {v.name!r}.
                 where: {tensor!r}
-                next:  make it with graph.add_variable, or give its values in
+                next:  create the tensor with graph.add_variable, or give its values in
                 graph.add_constant.""")
 
     def describe(self, tensor: Tensor) -> str:
@@ -239,6 +239,6 @@ def host_values(values: ArrayLike, dtype: type[DType], shape: Shape, subject: st
         return array.reshape(shape)
     if array.size == 1:
         return np.broadcast_to(array.reshape(()), shape)
-    raise TensorCreationError(f"""{subject} has {prod(shape):,} elements and was given
+    raise TensorCreationError(f"""{subject} has {prod(shape):,} elements, but was given
         {array.size:,} values.
         next:  give one number for all of them, or one for each.""")

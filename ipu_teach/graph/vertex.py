@@ -289,7 +289,7 @@ class Vertex:
     def __init__(self, *args: object, **values: object) -> None:
         raise VertexDefinitionError(f"""{type(self).__name__}() was called, but only a graph
             makes vertices.
-            next:  graph.add_vertex(compute_set, {type(self).__name__}, …); to try one,
+            next:  graph.add_vertex(compute_set, {type(self).__name__}, …). To try the class:
             {type(self).__name__}.call(…).""")
 
     # Type checkers must report undeclared names, so the method is hidden from them.
@@ -551,19 +551,19 @@ def _checked_default(cls: type[Vertex], field: Field) -> Field:
     subject = f"{cls.__name__}.{field.name}"
     if field.kind != "state":
         raise VertexDefinitionError(f"""{subject} is declared as {field.declaration()} and set to
-            {shown(field.default)}: only state has a default.
+            {shown(field.default)}, but only state has a default.
             next:  connect a tensor that holds the value.""")
     try:
         array = to_host_array(field.default, field.dtype, subject)
     except TensorCreationError as error:
         raise VertexDefinitionError(error.tried, next_step=error.next_step) from None
     if field.depth and array.ndim != 1:
-        raise VertexDefinitionError(f"""{subject} is set to {shown(field.default)}, and is declared
+        raise VertexDefinitionError(f"""{subject} is set to {shown(field.default)}, but is declared
             as {field.declaration()}.
             next:  give a list of numbers.""")
     if not field.depth and array.size != 1:
-        raise VertexDefinitionError(f"""{subject} is set to {shown(field.default)}: state is a
-            single number.
+        raise VertexDefinitionError(f"""{subject} is set to {shown(field.default)}, but its
+            declaration is for a single number.
             next:  give one number; for several, declare Vector[{field.dtype.__name__}].""")
     return field
 
@@ -597,7 +597,7 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
         raise CodeletError(error.tried, next_step=error.next_step) from None
     if isinstance(region, np.ndarray) and region.ndim != field.depth:
         raise CodeletError(f"""{cls.__name__}.call(): {field.name!r} is declared as
-            {field.declaration()} and was given shape {region.shape}.
+            {field.declaration()}, but was given shape {region.shape}.
             next:  give {_RANKS[field.depth]}.""")
     if field.kind == "input":
         for part_array in region if isinstance(region, list) else [region]:

@@ -137,7 +137,7 @@ class VertexTable:
         subject = f"{self.codelet.__name__}.{name}"
         if isinstance(value, Tensor):
             raise GraphConnectionError(f"""{subject} is a state field, which takes
-                {"numbers" if field.depth else "a number"}, and was given a tensor.
+                {"numbers" if field.depth else "a number"}, but was given a tensor.
                 where: {value!r}
                 next:  give {"an array" if field.depth else "a number"}, or declare the field as
                 Input[{field.declaration()}].""")
@@ -145,12 +145,12 @@ class VertexTable:
         if field.depth:
             if array.ndim != 1:
                 raise GraphObjectCreationError(f"""{subject} is a state field, declared as
-                    {field.declaration()}, and was given shape {array.shape}.
+                    {field.declaration()}, but was given shape {array.shape}.
                     next:  give a list of numbers.""")
             return array
         if array.size != 1:
             raise GraphObjectCreationError(f"""{subject} is a state field, a single
-                {field.dtype.__name__}, and was given {array.size:,} values.
+                {field.dtype.__name__}, but was given {array.size:,} values.
                 next:  give one number; for several, connect a tensor to a field
                 Input[Vector[…]].""")
         return array.reshape(())[()]
@@ -164,7 +164,7 @@ class VertexTable:
         size = self.sizes.get((name, row))
         if size is not None and len(checked) != size:
             raise GraphObjectCreationError(f"""{self.codelet.__name__}.{name} was given
-                {len(checked):,} values; its size was set to {size:,}.
+                {len(checked):,} values, but its size was set to {size:,}.
                 where: {FieldRef(VertexRef(self, row), name)!r}
                 next:  leave set_field_size out: the size is that of the value.""")
         self.state_values[name][row] = checked
@@ -194,7 +194,7 @@ class VertexTable:
         )
         if not field.takes_parts or not is_tensor_list(value):
             alternative = alternatives[field.depth if field.takes_parts else 0]
-            raise GraphConnectionError(f"""{subject} is declared as {field.declaration()} and was
+            raise GraphConnectionError(f"""{subject} is declared as {field.declaration()}, but was
                 given {shown(value)}.
                 next:  {"connect a tensor" + alternative}""")
         if not value:
@@ -229,7 +229,7 @@ class VertexTable:
             )
         if tensor.dtype is not field.dtype:
             raise PoplarTypeError(
-                f"{subject} holds {field.dtype.__name__} and was given a tensor of "
+                f"{subject} holds {field.dtype.__name__}, but was given a tensor of "
                 f"{tensor.dtype.__name__}.",
                 where=repr(tensor),
                 next_step="convert it with popops.cast: codelets do not compute with 8-bit floats."
@@ -247,7 +247,7 @@ class VertexTable:
             if field.depth == 1 and field.form == "edges":
                 expected += ", or a list of single elements"
             raise GraphConnectionError(f"""{subject} is declared as {field.declaration()}, which
-                takes {expected}, and was given {"a list with " if part else ""}shape
+                takes {expected}, but was given {"a list with " if part else ""}shape
                 {tensor.shape[lead:]}{" for each vertex" if lead else ""}.
                 where: {tensor!r}
                 next:  index, slice or flatten the tensor, or change the declaration.""")

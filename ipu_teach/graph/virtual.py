@@ -55,7 +55,9 @@ def _choose(parent: Graph, arguments: tuple[TileChoice, ...]) -> Array:
         if not 1 <= arguments[0] <= tiles_per_ipu:
             raise InvalidTileMappingError(
                 f"{_call_text(arguments)} chooses no tiles of the graph.",
-                next_step=f"give a number from 1 to {tiles_per_ipu:,}, the tiles of each IPU.",
+                next_step=(
+                    f"give a number from 1 to {tiles_per_ipu:,}, the number of tiles of an IPU."
+                ),
             )
         return (np.arange(num_ipus)[:, None] * tiles_per_ipu + np.arange(arguments[0])).reshape(-1)
     if len(arguments) == 2:

@@ -442,7 +442,7 @@ def _from_iterator(stream: DataStream, items: Iterator[Connected]) -> Feed:
         item = _guarded(stream, "The connected iterator", next, items, _DRY)
         if item is _DRY:
             raise StreamConnectionError(f"""The stream {stream.handle!r} ran dry: its iterator gave
-                {counted(num_taken, "transfer")}, but the program reads another.
+                {counted(num_taken, "transfer")}, but the program reads one more.
                 next:  give an endless iterator (itertools.cycle), or repeat fewer times.""")
         num_taken += 1
         return _check_transfer(stream, item, f"transfer {num_taken:,} of the iterator")
@@ -496,4 +496,5 @@ def _no_place(stream: DataStream, connected: Connected) -> StreamConnectionError
     """Return the error for `wrap=False` with an object that is not an array."""
     return StreamConnectionError(f"""The stream {stream.handle!r} was connected to
         {shown(connected)} with wrap=False, which needs an array.
-        next:  leave wrap=False out, or connect an array. Each transfer uses its first elements.""")
+        next:  leave out wrap=False, or connect an array, of which each transfer then uses the
+        first elements.""")

@@ -88,7 +88,8 @@ def _argument(kind: str, tensor: Tensor, name: str) -> Argument:
 def _check_name(kind: str, name: str) -> None:
     if not isinstance(name, str):
         raise PoplibsError(
-            f"{kind}() was given the name {shown(name)}.", next_step="a name is text, in quotes."
+            f"{kind}() was given the name {shown(name)}.",
+            next_step="a name must be a string in quotes.",
         )
 
 

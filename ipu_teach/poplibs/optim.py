@@ -508,7 +508,7 @@ def stairs(step: int, steps: int, rate: float, factor: float = 0.1) -> float:
 def _check_steps(name: str, step: int, steps: int, *rates: float) -> None:
     if not (is_whole(step) and step >= 0 and is_whole(steps) and steps >= 1):
         raise PoplibsError(f"""{name}() was given step={shown(step)} and steps={shown(steps)}.
-            next:  give whole numbers: step as 0 or more, and steps as 1 or more.""")
+            next:  give whole numbers: 0 or more as step, and 1 or more as steps.""")
     for rate in rates:
         if not is_finite(rate):
             raise PoplibsError(f"""{name}() was given {shown(rate)} as a rate or factor.

@@ -463,7 +463,7 @@ def truncated_normal(
     """Return normally distributed numbers within `alpha` standard deviations of the mean.
 
     The other parameters are those of `normal`. `alpha` is from 0.1 to 5.8. Numbers outside the
-    bounds are generated again, so many times that at most 1 in 10,000 is expected to remain
+    bounds are generated again, as often as needed until at most 1 in 10,000 is expected to remain
     outside. These are replaced by numbers with a triangular distribution within the bounds.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.

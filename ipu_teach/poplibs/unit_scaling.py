@@ -1,11 +1,11 @@
 """Unit scaling: factors that keep weights, activations and gradients at standard deviation 1.
 
-If all operands have a standard deviation of 1, a matrix product whose elements are sums of k terms
-has a standard deviation of sqrt(k), and a factor of 1 / sqrt(k) restores the standard deviation to
-1. The forward and the backward pass need separate factors, because they sum over different
-dimensions. With these factors, HALF and 8-bit values are in the middle of their range from the
-first training step on, without loss scaling. Source: Blake, Orr and Luschi, "Unit Scaling:
-Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
+Suppose that all operands have a standard deviation of 1. A matrix product whose elements are sums
+of k terms then has a standard deviation of sqrt(k), and a factor of 1 / sqrt(k) restores 1. The
+forward and the backward pass need separate factors, because they sum over different dimensions.
+With these factors, HALF and 8-bit values are in the middle of their range from the first training
+step on, without loss scaling. Source: Blake, Orr and Luschi, "Unit Scaling: Out-of-the-Box
+Low-Precision Training" (arXiv:2303.11257).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reports: the record of a run as data, with queries on it. Nothing here runs a program.
 
-Whereas `tiny` returns values, a report contains the modelled cycles and bytes of every superstep
-that an engine ran, by tile and by codelet. The report computes these numbers from the compiled
-program and a log of step numbers.
+Compared with `tiny`, which returns values, a report contains the modelled cycles and bytes of every
+superstep that an engine ran, by tile and by codelet. The report computes these numbers from the
+compiled program and a log of step numbers.
 
 The package contains:
 

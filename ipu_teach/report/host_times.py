@@ -103,8 +103,8 @@ def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
     for argument in (label, channel):
         if not isinstance(argument, str):
             raise InvalidOptionError(f"""tracepoint() was given {shown(argument)}, which is not
-                text.
-                next:  give text: with tracepoint("load batch"):""")
+                a string.
+                next:  give a string, as in tracepoint("load batch").""")
     start = time.perf_counter_ns()
     try:
         yield

@@ -405,7 +405,7 @@ class IpuRow:
     """The work and the waiting of one IPU in a run, in modelled cycles.
 
     - `ipu` is the number of the IPU. On a machine with I/O tiles, it is an index of `Target.sets`.
-    - `busy_cycles` are the cycles in which the IPU works. Of these, `shared_cycles` are in steps
+    - `busy_cycles` are the cycles in which the IPU works. The part `shared_cycles` is in steps
       before which several IPUs wait for each other.
     - `waiting_cycles` are the cycles in which the IPU waits for other IPUs. It waits longest for
       the IPU `waits_for`, which is -1 if it never waits.

@@ -98,8 +98,9 @@ class StoredProfile(Profile):
             ):
                 raise InvalidMachineModelError(f"""what_if() cannot change {field.name} in a report
                     that was read from a file, because the file does not contain the vertices.
-                    next:  call engine.report.what_if() in the process that runs the program; a
-                    report from a file can change the rates of exchange, sync, host and clock.""")
+                    next:  call engine.report.what_if() in the process that runs the program. For
+                    a report from a file, what_if() can change the rates of exchange, sync, host and
+                    clock.""")
         sync_cycles = target.internal_sync_cycles
         costs = tuple(
             cost.at(

@@ -110,9 +110,9 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -
                     engine's graph.
                     next:  give a tensor of the engine's own graph, made before the engine.""")
             if variable.constant:
-                raise InvalidOptionError(f"""record() was given {tensor!r}, and {variable.name!r} is
-                    a constant.
-                    next:  record a variable that is computed from it: a constant never changes.""")
+                raise InvalidOptionError(f"""record() was given {tensor!r}, but {variable.name!r} is
+                    a constant, which never changes.
+                    next:  record a variable that is computed from the constant.""")
         if tensor not in checked:
             checked.append(tensor)
     if not checked:
@@ -218,7 +218,7 @@ class Recording:
         raise InvalidOptionError(f"""{call} was given {shown(tensor)}, which is not recorded.
             where: recorded {"is" if len(self.tracks) == 1 else "are"}
             {", ".join(map(self.name, self.tracks))}
-            next:  give one of these, or record it: engine.record(tensor), then run.""")
+            next:  give one of these, or call engine.record(tensor) before engine.run().""")
 
     @staticmethod
     def name(track: Track) -> str:

@@ -154,8 +154,8 @@ class Report(WithoutSome):
             set_number = self.profile.steps[step_number].compute_set
             earlier = profile_by_set.get(set_number)
             if set_number >= 0 and (earlier is None or executions):
-                # A compute set whose cycles depend on data has several compiled steps. Of these,
-                # the table shows the last one that ran.
+                # A compute set whose cycles depend on data has several compiled steps. The table
+                # shows the last one that ran.
                 flops = [part.flops for part in self.profile.parts(step_number)]
                 profile_by_set[set_number] = ComputeSetProfile(
                     self.profile.compute_sets[set_number].name,
@@ -176,7 +176,7 @@ class Report(WithoutSome):
         for step_number in (first, 0 if last is None else last):
             if not is_whole(step_number) or step_number < 0:
                 raise PoplarIndexError(f"""steps({shown(first)}, {shown(last)}) was called on
-                    a report of {self.num_steps:,} steps, but {shown(step_number)} is no index.
+                    a report of {self.num_steps:,} steps, but {shown(step_number)} is not an index.
                     next:  give whole numbers from 0, as in report.steps(0, 10).""")
         return list(self.steps_between(first, last))
 

@@ -114,7 +114,7 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
     except (re.error, TypeError) as error:
         raise InvalidOptionError(f"""{call} was given
             {shown(pattern)}, which is not a regular expression: {error}.
-            next:  give text such as "^m4/".""") from None
+            next:  give a regular expression such as "^m4/".""") from None
 
 
 def finds(pattern: object, call: str, empty: bool = True) -> Finds:

@@ -110,7 +110,7 @@ def unpack(data: bytes, form: Format) -> tuple[Header, dict[str, Array]]:
         ) from None
     if not isinstance(header, dict) or header.get("format") != form.name:
         raise form.error(
-            f"The file is a zip file, but no {form.noun} of this kit.",
+            f"The file is a zip file, but contains no {form.noun} of this kit.",
             next_step=f"load a file that {form.writer} wrote.",
         )
     return header, arrays

@@ -282,7 +282,7 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
     header.known.version = version = header["version"].whole(1, 10**6)
     if version > form.version:
         raise form.error(
-            f"The {form.noun} has format version {version}; this kit reads up to version "
+            f"The {form.noun} has format version {version}, but this kit reads only up to version "
             f"{form.version}.",
             next_step=f"update ipu_teach, or save the {form.noun} again with this version.",
         )

@@ -440,9 +440,9 @@ def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
 
 def _uncounted(name: str, advice: str) -> InvalidOptionError:
     """Return the error for a codelet whose cycles cannot be attributed to its lines."""
-    return InvalidOptionError(f"""show.code() cannot show the cycles of each line of {name}: the
-        program gives its cycles as a whole, they depend on data, or its operations cannot be
-        counted.
+    return InvalidOptionError(f"""show.code() cannot show the cycles of each line of {name},
+        because the program gives its cycles as a whole, its cycles depend on data, or its
+        operations cannot be counted.
         next:  {advice}""")
 
 

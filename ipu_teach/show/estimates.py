@@ -75,8 +75,8 @@ def estimates(
 
     `found` is a dict of at most 16 estimates. Its keys are the numbers or names in which they
     differ, such as `{8: a, 12: b}`. If all keys are numbers, the estimates are sorted by them;
-    otherwise, they keep their order. `parameter` says, in the plural, what the numbers count, such
-    as "images in a micro-batch".
+    otherwise, they keep their order. `parameter` is the plural of the thing that the numbers
+    count, such as "images in a micro-batch".
 
     The height of a bar is the modelled time of `epochs` epochs of `samples` samples, each in whole
     steps. If `samples` is 0, it is the time of one step. Give `samples` if the steps have different

@@ -301,8 +301,8 @@ def _still(
 ) -> Still:
     """Return the still of an exchange.
 
-    `binned` is the pair (bytes, messages) with an entry for each square of the matrix, `bounds` are
-    the numbers of bytes that separate the colours, and `drawn` is the entry of `Still.lanes` with
+    `binned` is the pair (bytes, messages) with an entry for each square of the matrix. `bounds`
+    are the numbers of bytes that separate the colours. `drawn` is the entry of `Still.lanes` with
     the bars beside the matrix.
     """
     sizes, messages = binned

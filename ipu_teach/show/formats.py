@@ -85,7 +85,7 @@ def formats(
     """
     if not 1 <= len(dtypes) <= MOST_DTYPES:
         raise InvalidOptionError(f"""show.formats() was given {counted(len(dtypes), "dtype")},
-            but it shows one to {MOST_DTYPES}.
+            but it takes 1 to {MOST_DTYPES}.
             next:  give one to {MOST_DTYPES} dtypes: show.formats(values, HALF).""")
     grid, scale = grid_of(dtypes[0], "show.formats()")
     sizes = sizes_of(values, "show.formats()")
@@ -181,7 +181,7 @@ def _landed(
     if ends[0] == ends[1] or not np.isfinite(ends).all():
         raise InvalidOptionError(f"""show.formats() was given coin={shown(coin)}, which
             is not between two numbers of {dtype.__name__}.
-            next:  give a number that it rounds: show.formats(values, HALF, coin=0.1).""")
+            next:  give a number that must be rounded: show.formats(values, HALF, coin=0.1).""")
     if thrown is None:
         return ends, landed[:-2]
     sizes_of(thrown, "show.formats()")

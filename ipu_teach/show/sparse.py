@@ -69,7 +69,7 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     if not isinstance(partitioner, Partitioner):
         raise InvalidOptionError(f"""show.sparse() was given {shown(partitioner)}, which is not a
             Partitioner.
-            next:  give it one, and a pattern: show.sparse(Partitioner(params, FLOAT, target),
+            next:  give a Partitioner and a pattern: show.sparse(Partitioner(params, FLOAT, target),
             csr).""")
     return View(_scene(_Buckets(partitioner, csr), csr))
 

@@ -74,9 +74,9 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
         flat_memory[part_positions].tobytes() != part.tobytes()
         for flat_memory, part_positions, part in memory.parts_of_kinds(regions, "output", "inout")
     ):
-        raise InvalidOptionError(f"""show.turns() ran {description} again, and it wrote other values
-            than in the run: it has state from before the recording, rounds stochastically, or is
-            not the only vertex that writes to its elements.
+        raise InvalidOptionError(f"""show.turns() ran {description} again, but the vertex wrote
+            other values than in the run: it has state from before the recording, rounds
+            stochastically, or is not the only vertex that writes to its elements.
             next:  record from the first run on, or show the class with values of your own:
             show.turns(MyVertex, …).""")
     title = f"{description} on tile {tile}, in step {execution.step:,} of the run"

@@ -280,7 +280,8 @@ def metadata_of(dtype: type[DType], where: str) -> QuarterMetadata:
         return dtype.metadata
     raise TensorMetadataError(f"""{dtype} has no metadata.
         where: {where}
-        next:  only 8-bit floats have a format and a scale: QUARTER[QuarterFormat.F143, 0].""")
+        next:  use an 8-bit float, which has a format and a scale:
+        QUARTER[QuarterFormat.F143, 0].""")
 
 
 def poison(dtype: type[DType]) -> float:

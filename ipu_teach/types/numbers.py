@@ -117,7 +117,8 @@ def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
     fits = not is_small or ldexp(largest, -LEAST_SCALE) >= 2.0**format.grid.least_exponent
     if not fits or scale > LARGEST_SCALE:
         raise TensorMetadataError(f"""best_scale() was given values up to {largest:.4g}, which need
-            the scale {scale} in {format.name}. A scale is from {LEAST_SCALE} to {LARGEST_SCALE}.
+            the scale {scale} in {format.name}, but a scale must be from {LEAST_SCALE} to
+            {LARGEST_SCALE}.
             next:  multiply the values by a power of two first, and divide by it afterwards.""")
     return max(scale, LEAST_SCALE)
 
@@ -144,5 +145,5 @@ def sizes_of(values: ArrayLike, subject: str) -> Array:
         index_text = ", ".join(map(str, np.unravel_index(not_finite[0], array.shape)))
         raise InvalidOptionError(f"""{subject} was given {len(not_finite):,} of {magnitudes.size:,}
             values that are NaN or infinite, the first at [{index_text}].
-            next:  find out where they come from; values[np.isfinite(values)] drops them.""")
+            next:  find out where they come from, or drop them: values[np.isfinite(values)].""")
     return magnitudes

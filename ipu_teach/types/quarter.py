@@ -72,8 +72,8 @@ class QuarterMetadata:
         if not is_integer or not LEAST_SCALE <= self.scale <= LARGEST_SCALE:
             raise TensorMetadataError(f"""QuarterMetadata() was given the scale {shown(self.scale)},
                 which is not a whole number from {LEAST_SCALE} to {LARGEST_SCALE}.
-                next:  give such a number; the value of a byte is its number in the format times
-                2**scale.""")
+                next:  give a number in this range. The value of a byte is its number in the format
+                times 2**scale.""")
         object.__setattr__(self, "scale", int(self.scale))
 
     def __repr__(self) -> str:
@@ -121,8 +121,8 @@ def to_quarter(
     halves.
     """
     if overflow is Overflow.INFINITY:
-        raise TensorMetadataError("""to_quarter() was asked for infinities, which no 8-bit float
-            has.
+        raise TensorMetadataError("""to_quarter() was asked to produce infinities, but 8-bit
+            floats have none.
             next:  use Overflow.NAN or Overflow.SATURATE.""")
     array = np.asarray(values)
     if array.dtype == np.float16 and words is None:

@@ -93,7 +93,7 @@ def without_size(region: Any, name: str) -> Any:
 
 def no_size(name: str) -> CodeletError:
     """Return the error for len() of a ONE_PTR field."""
-    return CodeletError(f"""{name} is laid out as ONE_PTR, a pointer without a length: len() and
-        loops over it do not work.
-        next:  give the length in a state field and index with it, or leave the layout out
-        (SPAN).""")
+    return CodeletError(f"""{name} is laid out as ONE_PTR, a pointer without a length, so len() and
+        loops do not work on it.
+        next:  give the length in a state field and loop over range(length), or leave out the
+        layout, whose default is SPAN.""")

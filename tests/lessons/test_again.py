@@ -69,7 +69,7 @@ def test_wrong_calls_say_what_to_do() -> None:
     with pytest.raises(AnswerKindError) as caught:
         predict("01.0 again", actual=5)
     assert str(caught.value) == (
-        "Prediction 01.0 again was given actual, but the machine computes its answer.\n"
+        "Prediction 01.0 again was given actual=, but the machine computes its answer.\n"
         "  next:  leave actual out."
     )
     with pytest.raises(UnknownExerciseError):

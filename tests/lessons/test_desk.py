@@ -332,14 +332,14 @@ REFUSED = [
         UnknownExerciseError,
         f"""\
 There is no exercise '1.1'.
-  next:  did you mean '01.1'? Names are text, such as '00.1'. The lessons with exercises are {LESSONS}.""",
+  next:  did you mean '01.1'? Names are strings, such as '00.1'. The lessons with exercises are {LESSONS}.""",
     ),
     (
         lambda: check(1.1, right),
         UnknownExerciseError,
         f"""\
 There is no exercise 1.1.
-  next:  did you mean '01.1'? Names are text, such as '00.1'. The lessons with exercises are {LESSONS}.""",
+  next:  did you mean '01.1'? Names are strings, such as '00.1'. The lessons with exercises are {LESSONS}.""",
     ),  # type: ignore[arg-type]
     (lambda: hint("01.9"), UnknownExerciseError, "There is no exercise '01.9'."),
     (lambda: given(None), UnknownExerciseError, "There is no exercise None."),  # type: ignore[arg-type]

@@ -139,7 +139,7 @@ ODD = {
     "a list that holds itself": (lambda *_: itself(), "[[...]], which is not a number"),
     "an argument made hostile": (changes_its_list, ""),
     "no attributes": (Answer(), "came: SystemExit: no"),
-    "no function": (7, "takes a function and was given 7"),
+    "no function": (7, "takes a function, but was given 7"),
     "a class": (Hostile, ""),
     "a C function": (max, "TypeError"),
 }

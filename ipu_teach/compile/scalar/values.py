@@ -230,7 +230,7 @@ class Inner:
 # The value of an expression. A tuple is represented by a list of values.
 Value: TypeAlias = "Num | Arr | Vec | StaticValue | Inner | list[Value] | list[Num] | list[Arr]"
 
-# What beginners can write instead of some functions and methods.
+# Advice for some functions and methods: code that beginners can write instead.
 INSTEAD = {
     "sorted": "np.sort(…)",
     "sort": "np.sort(…)",

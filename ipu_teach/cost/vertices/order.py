@@ -86,7 +86,7 @@ def merge_runs(
 def sort_rows(
     rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    """Return the tile cycles to find the first `k` elements of each row of `n` elements, in order.
+    """Return the tile cycles to find and sort the first `k` elements of each row of `n` elements.
 
     Each row consists of sorted runs of `run` elements; `run` is 1 if the row is unsorted. The
     result is the cycles of the cheapest of these methods:
@@ -193,7 +193,7 @@ def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> 
 
 
 def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> int:
-    """Return the tile cycles to rank the keys of two sorted runs against each other.
+    """Return the tile cycles to rank each key of two sorted runs among the keys of the other run.
 
     For each key, a loop over both runs counts the keys in the other run that are smaller. `first`
     and `second` are the lengths of the runs.

@@ -1,4 +1,4 @@
-"""Helpers of the estimators: sizes, the work of one worker, and costs of inner loops.
+"""Helpers for the estimators: sizes, the work of one worker, and costs of inner loops.
 
 A size is an int, or an int64 array with an entry for each vertex. The estimators use only integer
 arithmetic and the helpers in this module. So a single call works for one vertex or for a million,
@@ -98,7 +98,7 @@ class Rate:
 
 
 def unrolled(cycles: int, elements: int) -> Rate:
-    """Return the rate of a loop that takes `cycles` for `elements` elements, all included."""
+    """Return the rate of a loop that takes `cycles` for `elements` elements in total."""
     return Rate(cycles, elements, bare=False)
 
 

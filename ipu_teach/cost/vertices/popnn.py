@@ -71,8 +71,8 @@ def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target
 def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size:
     """Return the worker cycles of softmax on [rows, classes], all on one worker.
 
-    It has six steps. The maximum of each row is computed and subtracted, the exponentials are
-    computed and summed, and they are multiplied by the inverse of the sum. Source:
+    Softmax has six steps: compute each row's maximum, subtract it, compute the exponentials, sum
+    them, invert the sum, and multiply the exponentials by this inverse. Source:
     popnn/NonLinearity.cpp.
     """
     regions = [classes] * rows

@@ -1,4 +1,4 @@
-"""Tile cycles of the vertices of sparse products, as PopLibs estimates them.
+"""Tile cycles of vertices for sparse products, as PopLibs estimates them.
 
 Source: graphcore/poplibs, lib/popsparse: StaticMatMulPartitioner.cpp for the static product, and
 PerformanceEstimation.hpp for the dynamic product.

@@ -170,9 +170,9 @@ def conv_reduce(
 ) -> Size:
     """Return the tile cycles of ConvReduce, which adds `parts` rows of `outputs` partial sums.
 
-    With `single_input`, all rows are in one region. With `interleaved`, they are in memory that is
-    read 128 bits at a time. If the last accumulators are not full, PopLibs handles the remainder
-    separately; here it counts as an iteration of the loop. Source:
+    With `single_input`, all rows are in one region. With `interleaved`, the rows are in memory that
+    is read 128 bits at a time. If the last accumulators are not full, PopLibs handles the remainder
+    separately, but here the remainder counts as an iteration of the loop. Source:
     poplin/PerformanceEstimation.hpp.
     """
     accumulators = 4 if dtype is FLOAT else 8

@@ -29,12 +29,11 @@ from ipu_teach.types import Array
 def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
     """Return the calls that run all vertices of a vertex table as a few long regions, or None.
 
-    `sites` has a site for each group of the table. The result is None if at least one of these is
-    true:
+    `sites` has a site for each group of the table. The result is None for any of these reasons:
 
-    * the codelet is not elementwise
-    * a field of a single element is not the same element in all vertices
-    * too few neighbouring vertices have adjacent regions, so the joined regions would be short
+    * The codelet is not elementwise.
+    * A field of a single element is not the same element in all vertices.
+    * Too few neighbouring vertices have adjacent regions, so the joined regions would be short.
     """
     first_site = sites[0]
     groups = [site.group for site in sites]
@@ -176,7 +175,7 @@ class _Pieces:
 
 
 def _resize(trace: Trace, length: int) -> Trace:
-    """Return an elementwise trace for vertices whose regions have `length` elements."""
+    """Return the elementwise trace `trace`, changed for regions of `length` elements."""
     samples = list(trace.samples)
     for i, root in enumerate(trace.roots):
         if np.ndim(samples[i]):
@@ -224,8 +223,8 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
             and stored_sample.dtype.kind == "u"
             and np.asarray(trace.samples[value.id]).dtype.kind == "f"
         ):
-            # Storing floats in unsigned integers needs `kernels.store_unsigned`, so it is not
-            # elementwise here.
+            # A store of floats in unsigned integers needs `kernels.store_unsigned`, so the op does
+            # not count as elementwise.
             return False
         return (
             is_whole

@@ -18,7 +18,7 @@ from ipu_teach.types import Array
 if TYPE_CHECKING:
     from ipu_teach.engine.batch.batch_plan import BatchPlan
 
-WINDOW = 16  # Contiguous regions of at least this number of elements are gathered as one window.
+WINDOW = 16  # The number of elements from which a contiguous region is gathered as one window.
 
 
 class Chunk(Operations):

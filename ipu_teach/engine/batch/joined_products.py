@@ -12,9 +12,9 @@ from __future__ import annotations
 from ipu_teach.engine.backend import Backend
 from ipu_teach.types import Array
 
-# Products of several vertices with one shared matrix are joined to one product. If the shared
-# matrix has fewer than NARROW rows or columns, and the joined matrix more than MOST_ELEMENTS
-# elements, this is not faster: each vertex's block fits a cache, but the joined matrix does not.
+# Joining the products of several vertices with one shared matrix is not faster if the shared matrix
+# has fewer than NARROW rows or columns, and the joined matrix more than MOST_ELEMENTS elements:
+# then each vertex's block fits a cache, but the joined matrix does not.
 NARROW = 16
 MOST_ELEMENTS = 1 << 20
 

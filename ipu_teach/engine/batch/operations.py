@@ -30,7 +30,7 @@ from ipu_teach.types import Array
 class Operations:
     """Appends the array calls for operations to the list `calls`.
 
-    `values` contains the array of each value, by its id in the trace. The first `axes` axes of each
+    `values` maps the id of each value in the trace to its array. The first `axes` axes of each
     array are those of the vertices.
     """
 

@@ -37,7 +37,8 @@ class GroupPlacement:
     * `strided`: the ids of the regions in place that are not contiguous
     * `running`: the order in which the vertices run, or None for the order of the group
     * `model`: the id of the region whose memory order the results get, or None
-    * `side_by_side`: whether equal elements of all vertices are next to each other in buffers
+    * `side_by_side`: whether elements with the same index are next to each other in buffers for all
+      vertices
     * `down`: the result of `last_use.summed_down`, {value: axis}; this axis of the value is
       outermost in its buffer's memory
     """

@@ -204,8 +204,8 @@ def stochastic_rounding(
 ) -> StochasticRounding | None:
     """Return the stochastic rounding of `group` under the present floating-point behaviour.
 
-    Return None if none of its vertices rounds stochastically. If `watched`, an overflow raises
-    `FloatingPointError`.
+    The result is None if no vertex of `group` rounds stochastically. If `watched`, an overflow
+    raises `FloatingPointError`.
     """
     if not any(field.written and field.dtype is HALF for field in group.table.fields.values()):
         return None
@@ -229,7 +229,7 @@ def narrows(trace: Trace, op: Op) -> bool:
 
 
 def _wide(value: Operand, dtype: AnyDType) -> bool:
-    """Return whether a value is a float wider than half, and not Python's own float.
+    """Return whether a value is a float wider than half, but not a float of Python itself.
 
     The exact type is compared, because a numpy float64 is an instance of Python's float.
     """

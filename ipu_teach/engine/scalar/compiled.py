@@ -5,7 +5,8 @@ another process at the same time), the loop is compiled without it. The numba co
 in this module) contains no addresses and no data, so the name of its file can be a hash of the
 code. numba itself checks that cached machine code is for the present processor.
 
-`IPU_TEACH_NUMBA=0` switches numba off; `IPU_TEACH_CACHE` names another folder.
+The environment variable `IPU_TEACH_NUMBA=0` switches numba off, and `IPU_TEACH_CACHE` sets another
+cache folder.
 """
 
 from __future__ import annotations
@@ -197,8 +198,8 @@ def _address(ufunc: Function, types: str) -> tuple[int, int] | None:
     """Return (address of a ufunc's inner loop, address of the loop's data), or None.
 
     `types` are the type letters of the loop. The addresses are read from the ufunc's C object. The
-    result is None in three cases: if other fields of the object differ from the values that Python
-    reports for them, if the ufunc has no such loop, or if a call of the loop by its address gives a
+    result is None if the ufunc has no such loop, or if other fields of the object differ from the
+    values that Python reports for them. It is also None if calling the loop by its address gives a
     different result than the ufunc. If `ufunc` is not a ufunc but another Python function, the
     returned address is that of a C function that calls it.
     """

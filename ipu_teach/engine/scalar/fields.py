@@ -1,4 +1,4 @@
-"""The fields of a group's vertices as scalar loops access them: buffers, offsets and strides.
+"""The fields of a group's vertices in the form that scalar loops use: buffers, offsets, strides.
 
 A field is used in place, in the machine's memory, if it has strides there that its loop can use.
 Otherwise, it is copied to its own buffer before a run and back after the run. Stores into Outputs
@@ -134,7 +134,7 @@ class FieldPlace:
 class Fields:
     """All fields of the vertices of a group.
 
-    `defined` has a byte for each byte of memory, which is not 0 if that byte of memory was written.
+    `defined` has one byte for each byte of memory. It is not 0 if the byte of memory was written.
     """
 
     def __init__(

@@ -106,7 +106,8 @@ class CodeletFunctions:
     def compiled(self, text: str, arguments: compiled.Arguments) -> compiled.Loop | None:
         """Return the compiled function `run` of the numba code `text`, or None if that fails.
 
-        `arguments()` returns arguments with which `run` can be called without running a vertex.
+        `arguments()` returns arguments with which `run` can be called for compilation; with them,
+        `run` runs no vertex.
         """
         self.addresses()
         loop = compiled.loop_of(text, arguments) if self.compiles else None

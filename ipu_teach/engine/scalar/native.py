@@ -204,7 +204,7 @@ def reduce_loop(typingctx, function, data, array, at, count, step, start):
 
 @intrinsic
 def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, yn, yp, om):
-    """Call numpy's inner loop of `@` for an m x n matrix and an n x p matrix.
+    """Call numpy's inner loop of `@` for an m x n matrix x and an n x p matrix y.
 
     The matrices begin at element `xo` of x and `yo` of y. `xm` is the stride from one row of x to
     the next, and `xn` from one column to the next. `yn` and `yp` are these strides of y, and `om`
@@ -304,8 +304,8 @@ def mod(a, b):
 def shift(a, k, bits, left):
     """Return an integer shifted by `k` bits as numpy shifts it.
 
-    For a shift by at least `bits` bits, or by a negative number, the result is 0, or -1 if a
-    negative integer is shifted to the right.
+    If `k` is at least `bits` or negative, the result is 0, except that a negative integer shifted
+    to the right gives -1.
     """
     if k < 0 or k >= bits:
         return np.int64(0) if left or a >= 0 else np.int64(-1)
@@ -346,7 +346,7 @@ def range_len(a, b, s):
 
 @exact
 def slice_end(x, n, s):
-    """Return the start or stop `x` of a slice as Python limits it, a number from -1 to n.
+    """Return the start or stop `x` of a slice, limited as in Python to a number from -1 to n.
 
     `n` is the length of the axis, and `s` is the step of the slice. A negative `x` counts from the
     end of the axis.

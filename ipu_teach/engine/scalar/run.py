@@ -166,8 +166,8 @@ class ScalarRun:
     def pays(self) -> bool:
         """Return whether to run the numba code at once.
 
-        It runs at once if it is compiled already, or if past runs took long enough to make
-        compiling worthwhile.
+        The numba code runs at once if it is compiled already, or if earlier runs took long enough
+        to make compiling worthwhile.
         """
         wait = self._wait()
         return wait == 0 or self.program.spent > PATIENCE * wait
@@ -222,7 +222,7 @@ class ScalarRun:
         """Return the function that runs vertex `v` by the Python code.
 
         It returns the vertex's cycles in units of 1/16 cycle, inverted (~) if compute() returns
-        false. The functions of the first vertices are stored.
+        false. The functions of the first `MOST_VIEWS` vertices are cached.
         """
         numbers = None if self.plain else VertexFloats(self.site, v)
         regions = self.fields.arguments(v, numbers)

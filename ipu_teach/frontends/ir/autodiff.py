@@ -101,7 +101,7 @@ def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
 
 
 def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Value]) -> None:
-    """Add the gradients of the operations in `ops` that depend on `targets` to the graph.
+    """Add to the graph the gradients of those operations in `ops` that depend on `targets`.
 
     Before the call, `grads` contains the gradients of the final results, such as the loss. This
     function processes the operations from last to first. It adds the gradients of `targets`, and of
@@ -139,7 +139,7 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
                         f"The function grad of the operation {op.kind} returned a gradient of the "
                         f"shape {list(gradient.shape)} for an input of shape "
                         f"{list(value.shape)}.",
-                        "return gradients with the shapes of the inputs from grad.",
+                        "change grad so that it returns gradients with the shapes of the inputs.",
                     )
                 grads[value] = ir.op("add", grads[value], gradient) if value in grads else gradient
 
@@ -147,7 +147,7 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
 def without_unused_backward(ir: Ir, targets: Iterable[Value]) -> list[Op]:
     """Return the graph's operations without the unused operations of the backward pass.
 
-    An operation is unused if neither a value in `targets` nor an output depends on it.
+    An operation is unused if no value in `targets` and no output depends on its results.
     """
     needed = {*targets, *ir.outputs.values()}
     ops = []
@@ -221,7 +221,7 @@ def optimise(
 
 
 def _add_state(ir: Ir, parameter: Value, name: str) -> Value:
-    """Add a variable of zeros for a state of an optimiser, such as "velocity", and return it.
+    """Add a variable of zeros for an optimiser state, such as "velocity", and return the variable.
 
     The variable has the shape of `parameter`. The state "step" is a single number.
     """

@@ -461,8 +461,8 @@ def recurrent(
     def step(g: Ir, x: list[Value], before: list[Value]) -> tuple[list[Value], list[Value]]:
         """Return `(state, [h])` after one step.
 
-        `state` is [h], or [h, c] for an LSTM. `before` is the state before the step, and `x` is a
-        list with one value: w multiplied by the input of the step, plus b.
+        `state` is [h], or [h, c] for an LSTM. `before` is the state before the step. `x` is a list
+        with one value, the product of w and the step's input, plus b.
         """
         after = CELLS[kind](g, x[0], linear(g, before[0], r, d), *before)
         return after, after[:1]

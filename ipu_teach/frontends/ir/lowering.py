@@ -339,7 +339,7 @@ class Lowering:
                 raise op.error(
                     f"The function lower of the operation {op.kind} returned {shown(tensor)}, but "
                     f"according to its function shape, the result is {value!r}.",
-                    "return a tensor with the shape and dtype of this result from lower.",
+                    "change lower so that it returns a tensor of this shape and dtype.",
                 )
             self.tensor[value] = tensor
         if row.in_place:

@@ -364,7 +364,7 @@ class Ir:
         """
         self._check_size(value.name, value.shape)
         if not value.name:
-            raise ModelError("""A variable or an input was added to a graph without a name.
+            raise ModelError("""A variable or an input without a name was added to a graph.
                 next:  give it a name of its own, such as graph.input((16, 64), "x").""")
         if value.name in {**self.variables, **self.inputs}:
             raise ModelError(f"""A variable or an input was added to a graph with the name

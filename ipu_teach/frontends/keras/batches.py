@@ -136,8 +136,8 @@ class DatasetFeed(Feed):
         if not 1 <= len(dataset.arrays) <= 3:
             raise misuse(
                 f"The dataset has {len(dataset.arrays)} arrays.",
-                "make it of (x, y), or of (x, y, sample_weight); pass the arrays of a model with "
-                "several inputs to fit() as lists.",
+                "create it from (x, y), or from (x, y, sample_weight). If a model has several "
+                "inputs, pass their arrays to fit() as a list.",
             )
         self.dataset = dataset
         self.size = dataset.size
@@ -222,8 +222,8 @@ def _listed(role: str, value: Argument, names: Sequence[str]) -> Arrays:
     if isinstance(value, Mapping):
         if set(value) != set(names):
             raise misuse(
-                f"{role} was given for {', '.join(map(repr, value))}, but the model has "
-                f"{', '.join(map(repr, names))}.",
+                f"{role} was given for {', '.join(map(repr, value))}, but the names in the "
+                f"model are {', '.join(map(repr, names))}.",
                 f"pass a dict with an array for each of {', '.join(map(repr, names))}.",
             )
         value = [value[name] for name in names]
@@ -318,7 +318,7 @@ def class_weights(batch: Batch, weights: Mapping[int, float]) -> Batch:
 def split(batch: Batch, part: float) -> tuple[Batch, Batch]:
     """Split samples into those for training and those for validation, and return both.
 
-    `part` is the fraction of the samples for validation, which are taken from the end.
+    `part` is the fraction of the samples for validation, which are the last ones.
 
     :raises ModelError: if one of the two would be empty.
     """
@@ -353,7 +353,8 @@ def feed_of(
             if value is not None:
                 raise misuse(
                     f"{name} was given together with data of the class {kind}, which has batches.",
-                    f"leave {name} out; the batches contain it: (x, y) or (x, y, sample_weight).",
+                    f"leave out {name}, because the batches contain it: (x, y) or "
+                    "(x, y, sample_weight).",
                 )
         if isinstance(x, Dataset):
             return DatasetFeed(x)

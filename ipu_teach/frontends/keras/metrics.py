@@ -42,7 +42,8 @@ def _target(g: Ir, metric: Metric, out: Value, y: Value) -> Value:
     raise misuse(
         f"The metric {metric.name!r} needs a target for each output, but a sample has targets of "
         f"the shape {list(y.shape[1:])} and outputs of shape {list(out.shape[1:])}.",
-        "use a metric that fits the targets, such as 'accuracy', or to_categorical.",
+        "use a metric that fits the targets, such as 'accuracy', or convert the targets with "
+        "to_categorical().",
     )
 
 

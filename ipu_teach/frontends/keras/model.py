@@ -316,7 +316,8 @@ class Model(Compiled):
         """Raise `ModelError`, because a model cannot be called like a layer."""
         raise misuse(
             f"The model {self.name!r} was called.",
-            "use model.predict(x) for arrays, and call the layers for the result of a layer.",
+            "call model.predict(x) with arrays. To apply the model to the result of a layer, call "
+            "its layers instead.",
         )
 
     # --- single batches ---

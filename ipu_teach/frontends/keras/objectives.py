@@ -85,7 +85,7 @@ def _metric_lists(role: str, metrics: Argument, names: Sequence[str]) -> list[tu
     if isinstance(metrics, str) or not isinstance(metrics, (list, tuple, Mapping)):
         raise misuse(
             f"compile() was given {shown(metrics)} as {role}.",
-            f"give a list, as {role}=['accuracy'].",
+            f"give a list, as in {role}=['accuracy'].",
         )
     if len(names) == 1 and not isinstance(metrics, Mapping):
         flat = [
@@ -130,7 +130,7 @@ def objectives_of(
         if not all(map(is_finite, factors)):
             raise misuse(
                 f"compile() was given {shown(loss_weights)} as loss_weights.",
-                "give a list of numbers, one for each output, or a dict with all of them.",
+                "give a number for each output, in a list or in a dict.",
             )
     plain = _metric_lists("metrics", metrics, names)
     weighted = _metric_lists("weighted_metrics", weighted_metrics, names)

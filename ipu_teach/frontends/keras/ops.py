@@ -58,7 +58,7 @@ def _dims(x: Value, axis: Axis) -> tuple[int, ...]:
     )
     if any(not -rank <= dim < rank for dim in chosen):
         raise misuse(
-            f"A tensor of {rank} dimensions was given axis={shown(axis)}.",
+            f"axis={shown(axis)} was given for a tensor of {rank} dimensions.",
             f"use dimensions from {-rank} to {rank - 1}.",
         )
     return tuple(sorted({int(dim) % rank for dim in chosen}))
@@ -303,5 +303,6 @@ def __getattr__(name: str) -> Argument:
     known = [n for n in globals() if not n.startswith("_")]
     raise misuse(
         f"keras.ops has no function {name!r}, or the device does not implement it.",
-        f"{did_you_mean(name, known)}compose it from others: keras.ops.exp, sum, where and so on.",
+        f"{did_you_mean(name, known)}compose it from other functions: keras.ops.exp, sum, where "
+        "and so on.",
     )

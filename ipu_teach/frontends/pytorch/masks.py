@@ -126,10 +126,10 @@ def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if source.numel() < mask.numel():
         raise ModelError(
             f"masked_scatter() was given a source with {source.numel()} elements and a mask with "
-            f"{mask.numel()}. But the device's program is compiled before it is known how many of "
-            "them are true.",
+            f"{mask.numel()}. But the device's program is compiled before it is known how many "
+            "elements of the mask are true.",
             line=in_words(innermost_line()),
-            next_step="add elements to the end of source, which are not used: "
+            next_step="add unused elements to the end of source: "
             f"F.pad(source.flatten(), (0, {mask.numel() - source.numel()})).",
         )
     numbers = (mask.flatten().cumsum(0) - 1).clamp_min(0)

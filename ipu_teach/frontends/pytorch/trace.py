@@ -375,8 +375,8 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
             loss = outputs[-1]
         if loss is None or loss.numel() != 1 or not loss.is_floating_point():
             kind = "nothing" if loss is None else f"{list(loss.shape)} {str(loss.dtype)[6:]}"
-            raise ModelError(f"""A trainingModel needs a loss, but the last output of
-                {type(self.module).__name__}.forward is {kind}, and a loss is a single float.
+            raise ModelError(f"""A trainingModel needs a loss, which must be a single float, but the
+                last output of {type(self.module).__name__}.forward is {kind}.
                 next:  return the loss last: return output, loss.""")
         result: torch.Tensor = loss
         return result

@@ -118,8 +118,8 @@ def operator_of(operator: CollectiveOperator | str, dtype: type[DType]) -> Colle
         raise as_given(operator, "op", f"use one of {', '.join(known.name for known in STEPS)}.")
     if op is CollectiveOperator.SQUARE_ADD:
         raise refused(
-            "was given SQUARE_ADD, which PopLibs rejects, too: each IPU on the ring would square "
-            "the partial sum again.",
+            "was given SQUARE_ADD, which PopLibs also rejects, because each IPU on the ring would "
+            "square the partial sum again.",
             next_step="square with popops.square first, and then use ADD.",
         )
     is_logical = op in (CollectiveOperator.LOGICAL_AND, CollectiveOperator.LOGICAL_OR)

@@ -34,7 +34,7 @@ def per_ipu_tiles(graph: Graph, offset: int, count: int) -> list[int]:
             f"was given {shown(offset)} as offset and {shown(count)} as count.",
             next_step=(
                 "give the first tile and the number of tiles; each IPU has "
-                f"{counted(tiles_per_ipu, 'tile')}, from 0."
+                f"{counted(tiles_per_ipu, 'tile')}, numbered from 0."
             ),
         )
     first_tiles = range(int(offset), graph.target.num_tiles, tiles_per_ipu)

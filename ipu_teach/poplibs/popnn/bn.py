@@ -197,7 +197,7 @@ def _over(
             f"was given {shown(total_samples)} as norm_batch_size, for {samples_per_replica} "
             f"samples on each of {replica_count} replicas.",
             x,
-            f"give {samples_per_replica} times a divisor of {replica_count} as norm_batch_size.",
+            f"norm_batch_size must be {samples_per_replica} times a divisor of {replica_count}.",
         )
     if callback is not None and not callable(callback):
         raise as_given(callback, "reduce_callback", "give a function, or None to add with gcl.")

@@ -379,7 +379,7 @@ def calc_loss_and_gradient_logits(
 ) -> tuple[Tensor, Tensor]:
     """Return `(loss, gradient)` of logits [max_time, batch, classes], after a log-softmax.
 
-    The gradient is taken with respect to the logits. The other arguments, results and errors are
+    This is the gradient with respect to the logits. The other arguments, results and errors are
     those of `calc_loss_and_gradient_log_probabilities`.
     """
     _check(plan, out_type, logits, labels, data_lengths, label_lengths, blank_class)

@@ -321,7 +321,8 @@ def _check_statistics(x: Tensor, eps: float, num_elements: int, is_unbiased: boo
         )
     if is_unbiased and num_elements < 2:
         raise refused(
-            f"cannot estimate an unbiased variance from {num_elements} element: it divides by 0.",
+            f"cannot estimate an unbiased variance from {num_elements} element, because the "
+            "estimate would divide by 0.",
             x,
             "give unbiased_var_estimate=False.",
         )

@@ -404,7 +404,8 @@ def _index_rows(indices: Tensor, dim: int, count: int) -> tuple[tuple[int, ...],
     if not is_whole(dim) or not 0 <= dim <= indices.rank:
         raise refused(f"""was given {shown(dim)} as index_vector_dim.
             where: {indices!r}
-            next:  give a dimension of indices, or {indices.rank} if each number is a start.""")
+            next:  give a dimension of indices, or {indices.rank} if each number in indices is a
+            start position.""")
     index_rows = indices.expand([indices.rank]) if dim == indices.rank else indices
     if index_rows.shape[dim] != count:
         raise refused(f"""needs {counted(count, "index", "indices")} for each slice, one for each

@@ -88,7 +88,8 @@ def counted_for_loop(
             raise as_given(
                 argument,
                 name,
-                f"give a whole number in the range of {counter.dtype.__name__}, and as step not 0.",
+                f"give a whole number in the range of {counter.dtype.__name__}; step must not be "
+                "0.",
             )
     if not isinstance(body, Program):
         raise as_given(body, "body", "give a program, such as a Sequence.")

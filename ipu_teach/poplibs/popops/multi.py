@@ -44,8 +44,8 @@ def multi_slice(
 
     `slice_shape` is the shape of x, but with size `sizes[i]` in dimension `dims[i]`. `offsets`
     [slices, len(dims)] is UNSIGNED_INT or INT. A slice that is partly outside x is 0 in the result.
-    Without a plan, each element of the result is mapped to the tile of those elements of x that
-    have the same indices in the other dimensions, provided that all of them are on one tile.
+    Without a plan, the elements of x that have equal indices in the other dimensions may all be on
+    one tile. Then the elements of the result with these indices are mapped to this tile, too.
 
     One compute set looks up all slices. If there are many slices of single rows, x is divided as
     `embedding_plan` would divide it, provided that this is faster. With several `dims`, another

@@ -102,8 +102,8 @@ def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: Padding
         raise refused(f"""with {padding.name} was given lower {before} and upper {behind} for
             dimension {axis} of {length:,} elements.
             where: {x!r}
-            next:  remove at most {length:,} elements. EDGE needs a remaining element, and REFLECT
-            can add fewer elements on each side than remain.""")
+            next:  remove at most {length:,} elements. With EDGE, at least one element must
+            remain. With REFLECT, more elements must remain than are added on either side.""")
 
 
 def _margin(

@@ -193,7 +193,7 @@ def check_operation(operation: str) -> None:
         )
 
 
-# What a stage computes: (operation, dtype of the input, dtype of the result).
+# The reduction of a stage: (operation, dtype of the input, dtype of the result).
 Work = tuple[str, type[DType], type[DType]]
 
 

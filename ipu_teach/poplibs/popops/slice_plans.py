@@ -310,7 +310,7 @@ def _superstep(target: Target) -> int:
 
 
 class _Share(NamedTuple):
-    """What one tile computes: it reads or updates `lookups` rows of a block [rows, columns]."""
+    """The work of one tile, which reads or updates `lookups` rows of a block [rows, columns]."""
 
     rows: int
     columns: int

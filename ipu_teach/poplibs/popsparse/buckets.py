@@ -2,10 +2,9 @@
 
 The sparse matrix is divided into rectangular parts of whole blocks. Each part has a *bucket*, which
 is a number of slots on a tile; a slot can store one block. A bucket has 30 % more slots
-(`OVERSIZE`) than it would need if the greatest permitted number of blocks were distributed evenly
-over all buckets, but at most one slot for each position of a block in its part. If a part has more
-blocks than its bucket has slots, the remaining blocks *spill*: they are stored in the nearest
-previous bucket with an empty slot.
+(`OVERSIZE`) than its equal share of the greatest permitted number of blocks. But it has at most one
+slot for each position of a block in its part. If a part has more blocks than its bucket has slots,
+the remaining blocks *spill*: they are stored in the nearest previous bucket with an empty slot.
 
 On the device, the buckets move around a ring of all parts, one part per step, until every spilled
 block has reached the tile of its own part. One program therefore works for any pattern that does
@@ -90,7 +89,8 @@ def _params(
     _, valid_block = checked_sizes((0, 0), block)
     b = square(valid_block)
     if m % b or k % b:
-        raise refused(f"""was given a matrix of {m} x {k}, which blocks of {b} x {b} do not divide.
+        raise refused(f"""was given a matrix of {m} x {k}, which cannot be divided into blocks
+            of {b} x {b}.
             next:  enlarge the matrix with zeros, or use smaller blocks.""")
     if ratio is not None:
         is_number = isinstance(ratio, (int, float, np.floating)) and not isinstance(ratio, bool)

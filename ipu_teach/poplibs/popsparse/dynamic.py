@@ -485,7 +485,7 @@ def _most(intervals: list[tuple[int, int]]) -> int:
 
 
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
-    """Return the compute sets {True: of the first step, False: of all further steps}.
+    """Return the compute sets of the first step, with the key True, and of all further steps.
 
     If there is only one bucket, there are no further steps, and the key False is missing.
     """

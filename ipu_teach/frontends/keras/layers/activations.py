@@ -102,7 +102,7 @@ class ReLU(Layer):
         if threshold != 0:
             raise misuse(
                 f"ReLU() was given threshold={shown(threshold)}, but the device has only 0.",
-                "leave threshold out, and subtract it from the input with a bias.",
+                "leave out threshold, and subtract its value from the input with a bias.",
             )
         self.max_value = max_value
         self.negative_slope = float(negative_slope)

@@ -267,7 +267,7 @@ class Layer(Recorded):
         if short not in self._in_graph:
             raise misuse(
                 f"The weight {short!r} of {self.kind} was used outside of call().",
-                "use it in call(), and get_weights() of the model for its elements.",
+                "use the weight in call(). To read its elements, call get_weights() of the model.",
             )
         return self._in_graph[short]
 

@@ -38,7 +38,7 @@ def _sizes(layer: Layer, name: str, size: int | Sequence[int], rank: int) -> tup
     if len(sizes) != rank:
         raise misuse(
             f"{type(layer).__name__}() was given {name}={shown(size)}.",
-            f"give one number, or a tuple of {rank}.",
+            f"give one number, or a tuple of {rank} numbers.",
         )
     return tuple(map(int, sizes))
 
@@ -117,7 +117,7 @@ class _Conv(Weighed):
         if filters % groups:
             raise misuse(
                 f"{name}() was given {filters} filters and {groups} groups.",
-                "use a multiple of groups as filters.",
+                "use a number of filters that is a multiple of groups.",
             )
         if max(self.strides) > 1 and max(self.dilation) > 1:
             raise misuse(

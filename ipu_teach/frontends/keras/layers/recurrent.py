@@ -164,9 +164,9 @@ class _Recurrent(Layer):
         shapes = [getattr(state, "shape", None) for state in states]
         if shapes != [shape] * self.num_states:
             raise misuse(
-                f"{type(self).__name__}() was given initial states of shapes "
-                f"{shown([list(s[1:]) if s else s for s in shapes])}, without the batch.",
-                f"pass {self.num_states} of [{self.units}], in a list.",
+                f"{type(self).__name__}() was given initial states whose shapes, without "
+                f"the batch, are {shown([list(s[1:]) if s else s for s in shapes])}.",
+                f"pass {self.num_states} of shape [{self.units}], in a list.",
             )
         return states
 

@@ -274,7 +274,7 @@ def _rrelu_backward(
 def _rejected(graph: Ir, results: Results, *_: Argument, **__: Argument) -> Value:
     """Raise `Unfit`: samples of this distribution need a variable number of random numbers."""
     raise Unfit(
-        "torch draws numbers until it accepts one, and the device draws a fixed number of them",
+        "torch draws numbers until it accepts one, but the device draws a fixed number of them",
         "draw the samples on the host, and pass them to the module as an input.",
     )
 
