@@ -270,7 +270,7 @@ class Rehearsal:
             if server.poll() is not None:
                 raise No(
                     f"JupyterLab ended at once: {_last_line(log)}",
-                    f"to see the messages of JupyterLab, run: {WORDS} lab --no-browser",
+                    f"for the messages of JupyterLab run {WORDS} lab --no-browser",
                 )
             with contextlib.suppress(OSError, http.client.HTTPException):
                 status, text = self._get(f"/lab/tree/{quote(lesson.name)}?token={token}")
@@ -285,7 +285,7 @@ class Rehearsal:
                 if status != 200:
                     raise No(
                         f"JupyterLab does not find {lesson.name}: status {status}",
-                        f"to get a fresh copy, run: {WORDS} reset 00",
+                        f"for a fresh copy run {WORDS} reset 00",
                     )
                 return (
                     f"after {time.monotonic() - began:.0f} s, with lesson {lesson_of(lesson.stem)}"

@@ -3,9 +3,9 @@
 The package reads compiled programs and never runs them. Each constant has a source.
 
 Compared with `tiny`, which counts bytes, finds races and has a simple model of time, this package
-also models the cycles of a vertex, from the trace of its codelet, and of a superstep on every tile.
-It models the exchange, with the copies within a tile that rearrange data for it, and the links
-between IPUs and to the host. It also models the peak memory of every tile.
+models time and memory in detail. The cycles of a vertex come from the trace of its codelet. The
+model includes the exchange, the copies within a tile that rearrange data for it, the links between
+IPUs and to the host, and the peak memory of every tile.
 
 These terms occur in many docstrings of the package:
 
