@@ -139,6 +139,17 @@ def test_weights_an_incomplete_batch_and_validation() -> None:
     assert zero["loss"] == zero["mse"] == 0 < zero["mae"]
 
 
+@pytest.mark.parametrize("steps", [None, 1, 2, 3])
+@pytest.mark.parametrize("samples", [9, 10, 12])
+def test_predict_has_no_row_for_what_fills_the_last_batch(steps: int | None, samples: int) -> None:
+    model, w, b = linear()
+    x = np.resize(X, (samples, *X.shape[1:]))
+    expected = (x.astype(float) @ w + b)[: 4 * (steps or 3)]
+    found = model.predict(x, batch_size=4, steps=steps)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def test_generators_batches_and_steps() -> None:
     class Pairs(keras.utils.PyDataset):
         def __len__(self) -> int:

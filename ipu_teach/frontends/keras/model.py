@@ -299,7 +299,7 @@ class Model(Compiled):
         An incomplete last batch of arrays is filled with zeros, whose outputs are discarded.
         """
         feed = data.feed_of(x, None, None, self.names, size=batch_size)
-        count = feed.samples if steps is None else None
+        count = feed.samples
         if isinstance(feed, ArrayFeed):
             feed = ArrayFeed(_padded(feed.batch, feed.size), feed.size, False)
         steps = self._steps_of(PREDICT, feed, steps)
@@ -332,8 +332,8 @@ class Model(Compiled):
     ) -> float | list[float] | dict[str, float]:
         """Train with one batch, and return its loss and metrics as `evaluate` does.
 
-        :raises ModelError: before `compile` is called, and if an update combines the gradients of
-            several batches.
+        :raises ModelError: before `compile` is called, and if a run of `fit` takes several batches
+            (several steps, accumulation or replicas).
         """
         factors = self._factors(FIT)
         if prod(factors.values()) > 1:
