@@ -29,8 +29,8 @@ FLAGS = [
     "--disable-sync",
 ]
 
-# A JavaScript function that draws every frame of the middle of the run, and returns the
-# milliseconds per frame.
+# A JavaScript function that draws each frame of the run, halfway through the frame, and returns the
+# mean milliseconds per frame.
 DRAW_ALL = """() => {
   const player = document.querySelector(".ipu-live").ipuPlayer;
   const begin = performance.now();

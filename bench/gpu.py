@@ -30,7 +30,7 @@ from ipu_teach.program import Execute, Sequence
 from ipu_teach.types import Array
 
 # The matrix product runs on four IPUs. Each vertex computes a block of 64 x 64 elements of the
-# result. In one compute set, it multiplies 512 elements of each row by those of each column.
+# result. In one compute set, it multiplies 512 elements of each row by 512 elements of each column.
 MATRIX_IPUS, BLOCK, DEEP = 4, 64, 512
 
 # The width and height, in pixels, of a tile's part of a picture.

@@ -9,8 +9,8 @@ that any implementation must do. Their time, relative to the floor, is a lower l
   values that they overwrite. They run in a thread, and another thread waits for them.
 * s2: compute() runs on plain Python numbers in memoryviews, without a simulated machine. It counts
   cycles, and marks the elements that it stores. The result of each operation on numbers from
-  memory is converted to their type: a float by a store and a load in single precision. An integer
-  is compared with the limits of 32 bits (or masked, if the codelet's integers wrap).
+  memory is converted to their type. A float is stored and loaded in single precision. An integer is
+  compared with the limits of 32 bits (or masked, if the codelet's integers wrap).
 * s2b: the time to read, parse and compile the code of compute(), the time of everything that an
   Engine does for the same graph with an empty codelet, and the time of s2.
 
@@ -114,7 +114,7 @@ def _compiled(
     counted_loop: Callable[..., None],
     pool: ThreadPoolExecutor,
 ) -> float:
-    """Return the time of a handwritten loop with the necessary extra work, relative to the loop.
+    """Return how many times as long a handwritten loop takes with the necessary extra work.
 
     The extra work is to count cycles, to check for a stop, to save what is overwritten, and to run
     in a thread.
@@ -229,8 +229,8 @@ class _Exact(ast.NodeTransformer):
     """A transformer that converts the result of each operation to its type, float or integer.
 
     The conversions are statements before the original statement. `kinds` maps each name to its
-    type: "f" for single precision, and "i" for an integer of 32 bits. A name that is not in
-    `kinds` is a constant or a loop counter.
+    type: "f" for single precision, and "i" for an integer of 32 bits. A name without a type is a
+    constant or a loop counter.
     """
 
     def __init__(self, codelet: type[Vertex], body: list[ast.stmt]) -> None:

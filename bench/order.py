@@ -3,8 +3,8 @@
 The figures are ratios of modelled cycles, so they are the same on every machine. The programs only
 order distinct keys without NaN, which is easier than the work of popops:
 
-* `first_of`: some thousand workers each sort a part of the keys and keep the first k. A tree of
-  further vertices merges these results, several at a time, in the same way.
+* `first_of`: from 5 to 5,000 vertices each sort a part of the keys and keep the first k. A tree of
+  further vertices does the same with these results, several at a time.
 * `by_counts`: every key is compared with every other, and placed according to its rank.
 * `by_network`: a bitonic network over the tiles, each step of which is one vector operation.
 """
@@ -219,8 +219,9 @@ def first_of(n: int, k: int, vertices: tuple[int, ...]) -> int:
 def by_counts(n: int, queries: int, blocks: int, slots: int) -> int:
     """Return the cycles of sorting `n` keys by comparing each key with all.
 
-    All keys are ranked, divided into `queries` parts, by comparison with all keys, divided into
-    `blocks` parts. The result is divided into `slots` parts.
+    The keys are divided in two ways: into `queries` parts, and into `blocks` parts. A vertex
+    compares the keys of one part of the first kind with those of one part of the second kind. The
+    vertices that place the keys divide the result into `slots` parts.
     """
     program = Program(n)
     graph, x = program.graph, program.x
@@ -339,8 +340,8 @@ def by_network(n: int, chunks: int) -> int:
     return program.cycles(concat([sides[current][chunk] for chunk in range(chunks)], 0))
 
 
-# Maps each (n, k) to the cheapest program, of all numbers of vertices, blocks or chunks that were
-# tried.
+# Maps each (n, k) to the program with the fewest cycles. Programs with other numbers of vertices,
+# blocks or chunks were also tried.
 PROGRAMS: dict[tuple[int, int], Callable[[], int]] = {
     (1_000, 1): lambda: first_of(1_000, 1, (71, 8)),
     (1_000, 5): lambda: first_of(1_000, 5, (33, 6)),

@@ -1,4 +1,4 @@
-"""Measure scalar loops in codelets, and one very long vertex, compared with plainer loops.
+"""Measure scalar loops in codelets, compared with plainer loops, and one very long vertex.
 
 Compiled loops are compared with handwritten loops for numba, and uncompiled loops with a bare
 Python loop.

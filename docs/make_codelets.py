@@ -28,9 +28,10 @@ COLUMNS = ("runs as", "plain loop", "batch or CPython", "numba")
 
 
 def row(name: str, *ways: str) -> dict[str, str]:
-    """Return {column: cell} for a codelet: how it runs, and its cycles in each way in `ways`.
+    """Return {column: cell} for a codelet.
 
-    A cell is a dash if the codelet cannot run in that way.
+    The cell "runs as" describes how the codelet runs. For each of `ways`, a cell has the cycles of
+    the codelet, or a dash if it cannot run in that way.
     """
     vertex_rows = VertexRows(*codelet_and_values(name, VERTICES, 7))
     cells = {}

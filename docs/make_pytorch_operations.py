@@ -30,7 +30,7 @@ from marks import write_between  # noqa: E402
 from ipu_teach.errors import ModelError  # noqa: E402
 from ipu_teach.frontends.pytorch import advice, capture  # noqa: E402
 
-LIMIT = 4  # The number of samples of each operation, variant and dtype.
+LIMIT = 4  # The maximum number of samples of each operation, variant and dtype.
 SHOWN = 3  # The maximum number of reasons in a table row.
 MODULE = "Calls"  # The class of the module into which `torch_samples` turns a sample.
 # Maps each subject to a pattern that matches the whole name of its operations. If several patterns
@@ -327,7 +327,10 @@ def store(results: dict[str, Any]) -> None:
 
 
 def changed_refusals(results: dict[str, Any], step: int) -> list[str]:
-    """Return the operations whose refusal has another text today; test every `step`-th one."""
+    """Return texts on the operations whose refusal is no longer the stored one.
+
+    Only every `step`-th refused operation is tested.
+    """
     without_seeds()
     changed = []
     for name, row in [item for item in results.items() if item[1]["refusals"]][::step]:

@@ -43,7 +43,7 @@ EIGHTH = 184
 # Maps each number of tiles per IPU to the (rows, columns) of their grid.
 BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}
 SIDE = 64  # The side of a tile's block of the plate on one IPU, in points.
-PART = 32  # The same, for a plate that grows with the number of IPUs.
+PART = 32  # The same on any number of IPUs, for a plate that grows with their number.
 # The product is [ROWS, INNER] x [INNER, INNER].
 ROWS, INNER = 1024, 512
 EACH = 256  # The number of rows of each IPU if the product grows with the number of IPUs.
@@ -62,7 +62,7 @@ def halves(ipus: int) -> tuple[int, int]:
 
 
 def heat(device: Device, grows: bool) -> tuple[Graph, Program]:
-    """Return the graph and the program of a time step of the heat equation on a square plate.
+    """Return the graph and the program of a time step of the heat equation on a plate.
 
     Each IPU has a block of the plate, and each of its tiles has a block of that block. With
     `grows`, the plate grows with the number of IPUs.
@@ -225,7 +225,7 @@ def training_table(runs: Runs) -> str:
 
 
 def _published_cycles(run: Images, estimate: Estimate) -> float:
-    """Return the cycles of a step, by the published throughput and the clock of the estimate."""
+    """Return the cycles of a step, from the published throughput and the clock of the estimate."""
     return estimate.samples_per_step / run.published * estimate.target.tile_clock_frequency
 
 

@@ -18,8 +18,7 @@ from ipu_teach.errors import DatasetError, LessonError
 
 # A row is (verdict, subject, details). The verdict is "ok", "note" or "FIX".
 DoctorRow = tuple[str, str, str]
-# The packages without which the course still runs, each with the end of the note that it is
-# missing.
+# Maps each package without which the course still runs to the text at the end of its note.
 SPARED = {"numba": "; loops over elements run slower without it"}
 # The address of wheels without GPU libraries, which would take 5 GB.
 TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"

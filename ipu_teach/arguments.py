@@ -49,7 +49,7 @@ from ipu_teach.errors import IPUTeachError, did_you_mean, shown
 # The annotation of a parameter, such as `int`, `list[int]` or `Annotated[...]`. Annotations have no
 # common base class except `object`.
 Hint: TypeAlias = Any
-# An argument may be any object, because a check decides whether it is accepted.
+# Arguments are typed as `Any`, because a check at run time decides whether they are accepted.
 Argument: TypeAlias = Any
 Function: TypeAlias = Callable[..., Any]
 Predicate: TypeAlias = Callable[[Argument], bool]

@@ -207,7 +207,7 @@ def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 
 def _scale(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return 8x8 images with pixels from 0 to 16 as uint8[n, 28, 28] with pixels from 0 to 255."""
+    """Return 8x8 images (pixels from 0 to 16) as uint8[n, 28, 28] (pixels from 0 to 255)."""
     weights = np.zeros((28, 8), dtype=np.int32)
     for pixel in range(28):
         neighbour, remainder = divmod(min(max(4 * pixel - 5, 0), 98), 14)
@@ -526,7 +526,7 @@ def _base_url() -> str:
 
 
 def _download(url: str, final_path: Path, md5: str, timeout: float) -> None:
-    """Download `url` to `final_path`, a name that the file gets once it is complete and checked."""
+    """Download `url`. The file gets the name `final_path` only when it is complete and checked."""
     try:
         final_path.parent.mkdir(parents=True, exist_ok=True)
         part_path = _claim(final_path, timeout)

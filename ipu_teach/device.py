@@ -29,8 +29,8 @@ class TargetType(Enum):
 class Device(WithoutSome):
     """A simulated machine on which an Engine is loaded.
 
-    `target` describes the machine, and `id` is unique in the process. As with hardware, a device of
-    a `DeviceManager` must be attached, and only one program at a time can attach it. A device that
+    `target` describes the machine, and `id` is unique in the process. Only one program at a time
+    can attach a device of a `DeviceManager`, as with hardware. A device that
     `IPUModel.create_device` returns need not be attached. Raises `InvalidMachineModelError` if
     `target` is not a target.
     """

@@ -108,7 +108,7 @@ def _check_ordered(value: object, where: str, instead: str) -> None:
     """Raise `ControlProgramError` if `value` is a set, whose order differs between processes.
 
     This is a likely mistake: in C++, a list is written in braces, which make a set in Python.
-    `where` is the name of the program in the error, and `instead` is the advice of the error.
+    `where` is the name of the program in the error, and `instead` is the advice that it gives.
     """
     if isinstance(value, (set, frozenset)):
         raise ControlProgramError(f"""{where} got a set of {counted(len(value), "item")}, but a set
@@ -734,7 +734,8 @@ def cycle_count(
 
     The tensor is UNSIGNED_INT[2] on `tile`. It gets the low and the high 32 bits of the modelled
     cycles between the stamps. The sync before the first stamp is not counted. `debug_context` is
-    the name of the tensor; it may also be passed as the argument `sync_type`.
+    the name of the tensor. If `sync_type` is a string, this string is the name instead, and the
+    sync is INTERNAL.
 
     :raises ControlProgramError: if `graph` is not a Graph, or `sequence` is not a Sequence.
     """

@@ -1,8 +1,8 @@
 """Programs that read and set the tiles' registers: floating-point behaviour and random seeds.
 
 Each function appends a compute set to a program, with a vertex on each tile. In a run, a setting is
-in force from this step until the next step that changes it. Before the first such step, and again
-after `load`, the engine's options are in force: debug.floatPointOpException,
+in force from the step that sets it until the next step that changes it. Before the first such step,
+and again after `load`, the engine's options are in force: debug.floatPointOpException,
 debug.nanOverflowException, debug.nanOverflowMode, prng.enableStochasticRounding and prng.seed.
 """
 
@@ -92,8 +92,8 @@ def get_hw_seeds(graph: Graph, prog: Sequence, debug_context: str = "get_hw_seed
     """Append a step to `prog` that reads the random seeds of all workers into a new tensor.
 
     Return the tensor, which is UNSIGNED_INT[tiles, workers, 4]. The seeds of a tile are mapped to
-    this tile. Pass the tensor to `set_hw_seeds` to generate the random numbers that followed this
-    step again. The cycles of the step are an assumption of the model (see `GetHwSeeds`). Raises
+    this tile. To generate again the random numbers that followed this step, pass the tensor to
+    `set_hw_seeds`. The cycles of the step are an assumption of the model (see `GetHwSeeds`). Raises
     `PoplarTypeError` if `graph` is not a Graph, and `ControlProgramError` if `prog` is not a
     Sequence.
     """

@@ -310,7 +310,7 @@ def pipeline(
                 next:  use the kinds {FORWARD!r} and {BACKWARD!r}, and number the
                 {counted(len(stages), "stage")} from 0.""")
     # A stage that stores only one micro-batch needs no copies, because nothing overwrites its
-    # tensors.
+    # tensors before its backward pass.
     slots: list[list[list[Tensor]]] = [
         [
             [
@@ -434,12 +434,13 @@ class _Ticks:
         return None if source is None or destination is None else (source, destination)
 
     def _departure(self, kind: str, stage_number: int, source: Tensor) -> tuple[Copy, Tensor]:
-        """Return `(copy, result)` to send a result of which arriving data overwrite a part.
+        """Return `(copy, result)` to send a result that arriving data partly overwrite.
 
-        Results are sent and received at the same time, in one exchange. Before it, `copy` saves the
-        elements of `source` that arriving data would overwrite. `result` is `source` as a flat
-        tensor in which the saved elements replace the overwritten elements. Without `copy`, the
-        copies between IPUs would conflict, and each would need its own exchange.
+        Results are sent and received at the same time, in one exchange. Before this exchange,
+        `copy` saves the elements of `source` that arriving data would overwrite. `result` is
+        `source` as a flat tensor in which the saved elements replace the overwritten elements.
+        Without `copy`, the copies between IPUs would conflict, and each would need its own
+        exchange.
         """
         if (kind, stage_number) not in self._departures:
             ends_by_move = {
@@ -490,8 +491,8 @@ def _pieces(tensor: Tensor, destinations: Sequence[Tensor]) -> tuple[list[Tensor
     """Divide a flat tensor into slices, and return `(pieces, is_shared)`.
 
     `pieces` are contiguous slices, in order, which together contain all elements of `tensor`.
-    `is_shared` says for each slice whether all or none of its elements share memory with a tensor
-    of `destinations`.
+    `is_shared` has an entry for each slice: True if all of its elements share memory with tensors
+    of `destinations`, and False if none of its elements does.
     """
     starts, ends = joined(
         *map(

@@ -15,8 +15,8 @@ from pack.targets import PackError, Target
 from pack.wheels import SUMS, digest_of, write_sums
 
 ROOT = Path(__file__).resolve().parents[1]
-# The list names each folder to copy, because a checkout may also contain private files, such as the
-# progress of learners.
+# The list names all folders and files to copy, because a checkout may also contain private files,
+# such as the progress of learners.
 KIT: tuple[str, ...] = (
     "bench",
     "binder",

@@ -857,7 +857,7 @@ def test_io_tiles_are_the_first_of_each_ipu_and_leave_some() -> None:
     for offset, count in ((0, 3), (2, 1), (-1, 1), (0, 0), (0, 1.5), ("a", 1)):
         with pytest.raises(PoplibsError) as caught:
             gcl.per_ipu_tiles(m.graph, offset, count)  # type: ignore[arg-type]
-        assert "each IPU has 2 tiles, from 0." in str(caught.value)
+        assert "each IPU has 2 tiles, numbered from 0." in str(caught.value)
     with pytest.raises(NotOfferedError, match="is not published"):
         gcl.get_min_io_tiles(m.graph)
     for count in (2, 3):

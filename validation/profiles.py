@@ -25,7 +25,7 @@ TUT4 = Source(MODEL, "graphcore/tutorials, tutorials/poplar/tut4_profiling, scre
 )
 LIGHT = Source(SILICON, "graphcore/examples, tutorials/popvision/lightweight_profiling, README")
 ROUNDED = "printed with two or three digits"
-# Texts: why a figure of a product is not modelled, and the kit's own figure.
+# A text: why a figure of a product is not modelled, and the kit's own figure.
 PLAN = "PopLibs' plan of the products is not published; the kit's plan has {:,} "
 
 

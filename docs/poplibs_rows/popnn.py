@@ -28,7 +28,7 @@ _DIFFERS = {
 
 
 def _norm(module: str, norm: str, of: str, grouping: str = "") -> list[Row]:
-    """Return a row for each of the six functions of a norm, such as its statistics.
+    """Return a row for each of the six functions of a norm, such as the one for its statistics.
 
     `of` is code for a vector with as many elements as the norm has statistics.
     """

@@ -178,7 +178,7 @@ OF_NOTHING = (
 
 
 def _of_nothing(error: BaseException) -> tuple[str, str, str] | None:
-    """Return `(error, why, next step)` for a call without items, such as max([]); else None."""
+    """Return `(error, why, next step)` if a call got no items, as in max([]); else None."""
     if isinstance(error, StopIteration):
         return said_by(error), "next() found no item.", "print the list from which next() chooses."
     for message, why, advice in OF_NOTHING:

@@ -273,7 +273,7 @@ def refuse_floats(description: str, result: object, expected: str = "integers") 
 def _size(case: Iterable[object]) -> tuple[int, float]:
     """Return `(count, total)`: the number of values in a case and the sum of their absolute values.
 
-    Values that are not numbers count, but add nothing to the sum.
+    A string counts as one value for each character. Only numbers add to the sum.
     """
     count = 0
     total = 0.0

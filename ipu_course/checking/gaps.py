@@ -54,10 +54,10 @@ class Notebook(TypedDict):
 
 @dataclass(frozen=True)
 class Gap:
-    """One gap of a cell: its exercise, the task for the learner, and its lines.
+    """One gap of a cell.
 
-    `first` and `last` are the indices of the lines with the two marks. `answer` is the text between
-    them.
+    `exercise` is the name of its exercise, and `todo` is the task for the learner. `first` and
+    `last` are the indices of the lines with the two marks. `answer` is the text between them.
     """
 
     exercise: str
@@ -209,8 +209,8 @@ def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
     """Return a cell's source in which a comment with the task replaces each answer.
 
     Below the comment is a line `...`, which does nothing. If the answer assigns names that are used
-    after the gap, in this cell or in one of the `later` cells, there is a line `name = ...` for
-    each of these names instead.
+    after the gap in this cell, there is a line `name = ...` for each of these names instead. The
+    same holds for names that the `later` cells use, unless the gap is indented.
     """
     lines = source.splitlines()
     for gap, blank in reversed(tasks(source, later, where)):

@@ -163,8 +163,8 @@ class Puzzle:
     def _verdict(self, verdict: Verdict) -> Verdict:
         """Return the verdict of a check as a verdict on a puzzle, with another heading.
 
-        If the puzzle is solved or no lines are in order yet, the verdict also has another next
-        step.
+        If the puzzle is solved, a next step is added. If no lines are in order yet, a next step
+        replaces all rows.
         """
         message = "solved, with help" if verdict else "not yet in order"
         rows = verdict.rows

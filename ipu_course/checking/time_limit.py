@@ -57,8 +57,8 @@ BURST = 0.2
 # The pause between two such bursts, in seconds, in which the main thread runs undisturbed.
 PAUSE = 0.5
 
-# The modules that checks themselves use. Names in these modules are restored after every call into
-# an answer, names in other modules only after the check.
+# The modules that checks themselves use, in addition to those of `ipu_course`. Names in all these
+# modules are restored after every call into an answer, names in other modules only after the check.
 OFTEN = {
     "numpy",
     "builtins",
@@ -229,7 +229,10 @@ Meanwhile = Mapping[tuple[Owner, str], object]
 
 @dataclass
 class _Names:
-    """The names of a module or class with their objects: before a check (`were`), now (`live`)."""
+    """The names of a module or class.
+
+    `were` maps them to their objects before a check, and `live` to their present objects.
+    """
 
     owner: Owner
     live: Mapping[str, object]

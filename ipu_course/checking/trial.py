@@ -98,8 +98,8 @@ class Var:
 
     - `lies` is its tile mapping: a tile, a function that maps the tensor, or None for an unmapped
       tensor.
-    - `given` lists the values that are written, one before each run, and `right` lists the values
-      that are expected, one after each run.
+    - `given[i]` is the value that is written before run i, and `right[i]` is the value that is
+      expected after run i. There may be fewer values than runs.
     - If `kept` is True, the program must not change the given value.
     """
 
@@ -112,7 +112,7 @@ class Var:
 
     @property
     def after(self) -> Sequence[Array]:
-        """The expected values, one after each run. It is empty if the tensor is not checked."""
+        """The expected values after runs 0, 1, …; empty if the tensor is not checked."""
         return self.given if self.kept else self.right
 
     def place(self, graph: Graph, tensor: Tensor) -> None:
@@ -127,7 +127,7 @@ class Var:
 class StreamIn:
     """A stream to the device, with its data.
 
-    `brings` is the data, one row per element; the data is not repeated at its end. `size` is the
+    `brings` is the data, element by element; the data is not repeated at its end. `size` is the
     number of values in an element. If `hers` is True, the answer itself creates the stream.
     """
 
@@ -318,7 +318,10 @@ def recorded(answer: Answer, trial: Trial, name: str, runs: int) -> tuple[Ran, R
 
 
 def equal(learner_run: Ran, reference_run: Ran) -> bool:
-    """Return whether two runs have the same results in all executions of the reference run."""
+    """Return whether two programs give the same results.
+
+    The comparison covers as many runs as the trial of the reference has.
+    """
     runs = reference_run.trial.runs
     return same(reference_run.outcome(runs), learner_run.outcome(runs))
 
@@ -713,8 +716,9 @@ class Ran:
     def outcome(self, runs: int) -> list[Array | list[bool] | type[BaseException | None]]:
         """Return the results of the first `runs` runs as a list.
 
-        The list contains the values of all tensors, the numbers sent to each stream, a list that
-        tells for each run whether it was endless, and the type of the error.
+        The list contains the values of the tensors that are read after each run, and the numbers
+        sent to each stream. Then come a list that tells for each run whether it was endless, and
+        the type of the error.
         """
         values = (value for run in self.came[:runs] for value in run.values())
         sent = (numbers.ravel() for numbers in self.sent.values())

@@ -169,7 +169,7 @@ class NotYet(Exception):
 def refusing(exercise: str, fails_alike: Callable[[Any], bool]) -> Callable[..., NotYet]:
     """Return a function that builds the refusals of an answer to an exercise.
 
-    The function takes the texts of a `NotYet`. However, if `fails_alike(answer)` is True for the
+    The function takes the arguments of `NotYet`. However, if `fails_alike(answer)` is True for the
     answer of a known mistake, the refusal has the reason and the advice of the first such mistake.
     """
 

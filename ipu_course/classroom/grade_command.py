@@ -93,7 +93,7 @@ def assign(words: Sequence[str]) -> int:
 
 
 def _entries(options: argparse.Namespace, lesson: str, names: Mapping[str, str]) -> list[Entry]:
-    """Return an entry for each learner: first those with notebooks, then those only in `names`.
+    """Return entries: first learners with a notebook or a folder, then those only in `names`.
 
     :raises LessonError: if there is nobody to grade.
     """

@@ -122,7 +122,8 @@ class Worker:
     def _own_test(self, test: Request) -> tuple[float, str]:
         """Run a test that an instructor wrote; return its points and a reason.
 
-        The test gives all points, unless it raises an error, or its last line is a number or False.
+        If its last line is a number, this is the number of points. If it is False, there are no
+        points. Otherwise, the test gives all points unless it raises an error.
         """
         tree = ast.parse(test["source"])
         last = tree.body[-1] if tree.body else None

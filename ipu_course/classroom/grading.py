@@ -177,7 +177,7 @@ def _cells(notebook: Notebook) -> Iterator[dict[str, str]]:
 
 
 def _as_request(test: Test, notebook: Notebook) -> dict[str, object]:
-    """Return a test as the worker reads it; its "id" is the id of its cell in the notebook."""
+    """Return a test as the worker reads it; "id" is the id of its cell, or "" if there is none."""
     identities = {str(grading_of(cell).get("grade_id")) for cell in notebook["cells"]}
     names = [name for name in (grade_id(test.name), test.name) if name in identities]
     return {

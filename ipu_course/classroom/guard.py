@@ -148,8 +148,8 @@ CHANGES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("os.rename", "os.link", "os.symlink"), (0, 1)),
     **dict.fromkeys(("shutil.move",), (0, 1)),
 }
-# Maps an audit event to the index of the argument that describes the folder of a relative path. If
-# an event has two paths, it has two such indices.
+# Maps an audit event to the index of the argument with the descriptor of the folder to which a path
+# is relative. If an event has two paths, it has two such indices.
 RELATIVE: dict[str, tuple[int, ...]] = {
     "os.remove": (1,),
     "os.rmdir": (1,),
@@ -181,7 +181,7 @@ def fence(folder: str) -> None:
     changes, relative, refused, writes = dict(CHANGES), dict(RELATIVE), frozenset(REFUSED), WRITES
 
     def place_of(path: object, folder: object = None) -> str:
-        """Return the real path of `path`, a file descriptor or a path relative to `folder`."""
+        """Return the real path of a descriptor, or of a path relative to descriptor `folder`."""
         if isinstance(path, int):
             return realpath(f"/proc/self/fd/{path}")
         base = realpath(f"/proc/self/fd/{folder}") if folder not in (-1, None) else ""

@@ -37,8 +37,8 @@ from ipu_teach.errors import LessonError
 # A function that returns the command that opens a lesson, and the environment of the command.
 Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 
-# The ports that JupyterLab may use. It tries the first five in this order, and then others at
-# random.
+# The ports that the check tries, in this order. JupyterLab tries the first five of them in this
+# order, and then ports near them at random.
 PORTS = range(8888, 8938)
 HOST = "localhost"  # JupyterLab opens an address with this host.
 ROOM = 0.5  # The disk space that notebooks, MNIST and saved pages need, in GB.

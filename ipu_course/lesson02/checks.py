@@ -1007,7 +1007,7 @@ LESS = Trial(
 
 
 def _around(grain: int) -> list[int]:
-    """Return the element counts of 1 and 2 grains, each also with one element less and more."""
+    """Return the numbers of elements of 1 and 2 grains, and one less and one more than each."""
     return [whole * grain + more for whole in (1, 2) for more in (-1, 0, 1)]
 
 

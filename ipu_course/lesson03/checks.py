@@ -345,9 +345,10 @@ def _apart(tiles: Array) -> tuple[str, str, str]:
 def fused_cycles(elements: int) -> int:
     """Return the modelled cycles of sqrt(x * x + y * y) as one fused operation.
 
-    They are one sync and one vertex for six worker threads. According to the rates of PopLibs'
-    operations (poplibs/popops/fused.py), two elements take 15 cycles: one to load both tensors, one
-    to store the result, one for each of the two products, one for the sum, and ten for the root.
+    They are the cycles of one sync, and of one vertex that six worker threads share. According to
+    the rates of PopLibs' operations (poplibs/popops/fused.py), two elements take 15 cycles: one to
+    load both tensors, one to store the result, one for each of the two products, one for the sum,
+    and ten for the root.
     """
     pairs = ceil(ceil(elements / WORKERS) / 2)
     return SYNC + 20 + WORKERS * (17 + 15 * pairs)
@@ -770,7 +771,7 @@ def _look_drawn(description: str, masks: list[Array], keep: float) -> None:
 
 
 def _elsewhere(mask: Array) -> Iterator[tuple[str, Array]]:
-    """Yield `(description, shifted mask)`: shifted by rows and by columns, and mirrored."""
+    """Yield `(description, other mask)`: the mask shifted by rows, by columns, and mirrored."""
     rows, columns = mask.shape
     for k in range(1, rows // 2 + 1):
         yield "in the next row" if k == 1 else f"{k} rows further", np.roll(mask, -k, 0)

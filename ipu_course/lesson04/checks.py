@@ -378,7 +378,7 @@ def _few(length: int) -> str:
 
 
 def _reads_ahead(graph: Graph, name: str) -> tuple[str, str] | None:
-    """Return `(why, next step)` if a vertex reads over twice as many elements as any vertex writes.
+    """Return `(why, next step)` if a vertex reads more than twice as much as any vertex writes.
 
     Only the compute set called `name` counts, and only if the numbers of elements that its vertices
     write differ by at most 1. In all other cases, return None.

@@ -372,7 +372,7 @@ def _four_parts(
     dot: Price = graphcores_guess,
     add: Price = graphcores_guess,
 ) -> tuple[float, ...]:
-    """Return the cycles of the four phases in the learner's estimate, if the estimate is their sum.
+    """Return the cycles of the four phases in the estimate `plan`, if the estimate is their sum.
 
     They are (vector's exchange, products, partial sums' exchange, sums). Each is a difference
     between calls of `plan`, in which a price or the number of columns is 0.
@@ -434,7 +434,10 @@ def _parts_by_hand(answer: tuple[int, int, int, int]) -> Passed:
     advice = "compute the four parts of the plan for tile 0, with its pieces 0, 1 and 2."
 
     def explains_the_first(mistake: tuple[int, ...]) -> bool:
-        """Return whether `answer` has all wrong parts of `mistake`, and they include its first."""
+        """Return whether `mistake` explains the first wrong part of `answer`.
+
+        All other wrong parts of `mistake` must also be in `answer`.
+        """
         parts = list(zip(answer, mistake, right, strict=True))
         value, wrong, _ = next(part for part in parts if part[0] != part[2])
         return value == wrong and all(
@@ -468,7 +471,7 @@ def split_cycles(pieces: int) -> int:
 
 
 def split_budget() -> int:
-    """Return the budget in cycles: 10 % more than if each row is cut into 2 * `WORKERS` pieces."""
+    """Return the budget in cycles, 10 % above a product with 2 * `WORKERS` pieces per row."""
     return round(SLACK * split_cycles(2 * WORKERS))
 
 

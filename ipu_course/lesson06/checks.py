@@ -280,7 +280,10 @@ def _on_one_tile(draw: np.random.Generator, tiles: int) -> Layers:
 
 
 def _peak(case: Layers) -> tuple[int, int]:
-    """Return `(fullest tile, fullest step)`, the step with the most live bytes on all tiles."""
+    """Return `(fullest tile, fullest step)`.
+
+    The fullest step is the one with the most live bytes on all tiles together.
+    """
     bytes_held = case.held + case.copies
     return int(bytes_held.max(axis=0).argmax()), int(bytes_held.sum(axis=1).argmax())
 
@@ -700,7 +703,8 @@ class ReportPair:
         return self.changed[2] == MAPPING and tiles[0] == tiles[1]
 
 
-# The (reason, next step) for an answer that misses a variable on the same number of other tiles.
+# The (reason, next step) for an answer that misses a variable which moved to other tiles, but to
+# the same number of tiles.
 COUNTED = (
     "one variable is on other tiles than before. The number of its tiles is the same, so that "
     "number does not show it.",

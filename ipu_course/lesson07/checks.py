@@ -1152,7 +1152,7 @@ def _read_ahead(answer: Feeds) -> Passed:
 
 
 class _Marked(StreamCallback):
-    """A callback whose arrays contain NaN until the answer's `fetch` fills them."""
+    """A callback whose arrays contain NaN until the learner's `fetch` fills them."""
 
     def __init__(self, callback: StreamCallback) -> None:
         self.callback = callback

@@ -474,9 +474,10 @@ TRAININGS = 3
 
 @cache
 def _digits(training: int = 0) -> tuple[datasets.Dataset, Array, Array]:
-    """Return (digits sorted by label, training images, test images); both sets have small images.
+    """Return (digits, their small training images, their small test images).
 
-    Each value of `training` puts the images of a label into another order.
+    The training images are sorted by label. Each value of `training` puts the images of a label
+    into another order.
     """
     data = datasets.digits()
     drawn = np.random.default_rng(training).permutation(len(data.train_labels))
@@ -487,7 +488,7 @@ def _digits(training: int = 0) -> tuple[datasets.Dataset, Array, Array]:
 
 @cache
 def _network() -> Cnn:
-    """Return the network of the lesson, whose initial weights each training loads again."""
+    """Return the network of the lesson; each training first loads its initial weights again."""
     return Cnn(6, 16, tiles=4)
 
 
@@ -514,7 +515,7 @@ class _Watched:
         self.known = {image.tobytes(): t for image, t in zip(images, labels, strict=True)}
 
     def learn(self, images: Array, labels: Array, rate: float) -> float:
-        """Run a training step, and record a wrong image or label: one not in the training half."""
+        """Run a training step; record an image outside the training half, or a wrong label."""
         for image, label in zip(np.asarray(images, np.float32), labels, strict=False):
             known_label = self.known.get(np.ascontiguousarray(image).tobytes())
             if known_label is None:
@@ -592,7 +593,10 @@ class _Substitute:
     def keep(self, share: float) -> None: ...
 
     def read(self, images: Array) -> Array:
-        """Return the labels of test images, one of them wrong per epoch so far; 0 for others."""
+        """Return the labels of test images, and 1 for any other image.
+
+        After n epochs, the labels of the first n test images are wrong.
+        """
         places = [
             self.place.get(image.tobytes(), -1)
             for image in np.ascontiguousarray(np.asarray(images, np.float32))

@@ -50,7 +50,7 @@ Order = list[tuple[str, int]]
 
 
 class Listed(Order):
-    """A list of steps that a verdict quotes as the call that builds it.
+    """A list of steps that a verdict shows as the call that builds the list.
 
     Only the check uses this class: an answer gets a copy, which is a plain list.
     """
@@ -299,7 +299,7 @@ def _refuse_library(answer: Callable[..., Order]) -> None:
 def _schedules(answer: Callable[..., Order]) -> Passed:
     _refuse_library(answer)
     cases = ((7, {3, 5}), (9, {0, 2, 6}), (11, {8, 4, 1}), (5, {0, 1, 2, 3, 4}), (6, {0}), (1, {0}))
-    # An answer must also accept an unsorted list. (Sets of small integers iterate in order.)
+    # An answer must also accept an unsorted list. (Most of the sets above iterate in order.)
     tried = (*cases, (13, [9, 0, 4]))
     short = _all_kept(6)
 
@@ -406,7 +406,8 @@ def _judged_place(
 ) -> Bars:
     """Compare the memory of an answer's saved layers with the minimum, as bars.
 
-    Each function in `alike` returns whether another answer saves the same layers in its cases.
+    Each function in `alike` belongs to one or more cases. It returns whether another answer saves
+    the same layers in those cases.
 
     :raises NotYet: if the memory is more than the minimum, or the saved layers are not allowed.
     """
@@ -491,9 +492,9 @@ def _kept_of(saved: list[int], description: Callable[[], str], layers: int) -> l
 LAYERS = 24
 ROOM = 10
 NUMBERS = 1500
-# The bytes of a tile's weights, code, stacks and gaps. Two inputs would take more bytes.
+# The bytes of a tile's weights, code, stacks and gaps: fewer than the inputs of two layers take.
 BESIDES = 9000
-# The bytes of memory of a tile: enough for ROOM inputs and the gradient.
+# The memory of a tile in bytes: enough for ROOM inputs and the gradient.
 MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES
 
 
@@ -526,9 +527,9 @@ class Backward(Vertex):
 def chain_cycles(layers: int, again: int, numbers: int) -> int:
     """Return the modelled cycles of a chain of layers with an even number of elements on each tile.
 
-    According to docs/model.md, a vertex that is alone on its tile runs in one of six cycles. A
-    tanh, a product and the loop take 7.5 cycles per element. The backward pass has three more
-    products, two differences and a sum.
+    According to docs/model.md, a vertex that is alone on its tile runs in only one of every six
+    cycles. A tanh, a product and the loop together take 7.5 of the vertex's own cycles per element.
+    The backward pass has three more products, two differences and a sum.
     """
     forward = SYNC + 72 + 45 * numbers
     backward = SYNC + 36 + 72 * numbers
@@ -740,7 +741,7 @@ def _undropped(
 
 
 def _misscaled(description: str, results: dict[tuple[str, int], Array], x: Array) -> NotYet | None:
-    """Return the verdict if a step does not drop half of the numbers, or not double the others.
+    """Return the verdict if a step does not drop half of the numbers or does not double the others.
 
     `results` is {step: result} of a run.
     """

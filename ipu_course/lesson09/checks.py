@@ -381,7 +381,10 @@ class TwoIPUs:
 
 
 def row_read_wrongly(events: Sequence[Event], layers: int) -> tuple[str, str]:
-    """Return `(fault, why)` for the first layer that has a wrong row or input, in program order."""
+    """Return `(fault, why)` for the first layer that has a wrong row or input, in program order.
+
+    For a right program, the result is ("", ""). `why` is "" if only the final result is wrong.
+    """
     weights: list[int | None] = [None, None]
     # For each IPU: the rows of weights that its present input has passed through.
     rows_of_inputs: list[tuple[int, ...] | None] = [(), None]
@@ -515,7 +518,7 @@ def _as_long(answer: Answer, layers: int, report: Report, like: Answer) -> bool:
 
 
 def _does_the_same(answer: Answer, layers: int, like: Answer) -> bool:
-    """Return whether two answers have the same operations, compared for two numbers of layers."""
+    """Return whether two answers have the same operations for two different numbers of layers."""
     both = (
         (sorted(_order(each, number, "")[2]) for each in (answer, like))
         for number in (layers, 3 if layers == 4 else 4)

@@ -516,7 +516,7 @@ def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
 
 
 def chunks_of(tensor: Tensor, many: int) -> list[Tensor]:
-    """Return `many` consecutive pieces of nearly equal size of a tensor."""
+    """Divide a tensor into `many` consecutive pieces of nearly equal size, and return them."""
     n = tensor.num_elements
     return [tensor[n * c // many : n * (c + 1) // many] for c in range(many)]
 
@@ -558,7 +558,7 @@ def _reducing(name: str, numbers: int, ipus: int) -> Trial:
         form=appends(together=ipus),
         ipus=ipus,
         agree=_sums_alike,
-        beside=lambda: _reductions(name)[::2],  # Without 3 and 52,000 numbers.
+        beside=lambda: _reductions(name)[::2],  # The trials with 30 and 520 numbers.
     )
 
 

@@ -194,7 +194,7 @@ def _walk(answer: Callable[[float, float, int], tuple[float, float]]) -> Passed:
         "the step is negative": (-0.45, 0.25, 10),
         "the step is a multiple of the grid": (0.75, 0.25, 8),
     }
-    with suppress(Broken):  # `compare` looks for the known mistake that explains a wrong result.
+    with suppress(Broken):  # `compare` looks for the known mistake that explains the error.
         _refuse_other_pairs(answer, cases[ORDINARY])
     steps = (0, 0.1, 0.125, 0.3, 0.5, 0.7, 1, 1.7, 5, -0.3, -2.6)
     more = cartesian(steps, (0.125, 0.5, 1, 4), (1, 2, 7, 100))
@@ -341,10 +341,10 @@ def _products(x: Array, w1: Array, w2: Array, dy: Array) -> tuple[Array, ...]:
 
 
 def _product_of(name: str, layers: Sequence[Array], parts: Sequence[Array]) -> Array:
-    """Return the product called `name` without its scaling factor: "h", "y", "dh", "dw1" or "dw2".
+    """Return the product called `name` without its scaling factor.
 
-    `layers` is (x, w1, w2, dy). `parts` are the products that the answer returned. Its h and dh are
-    operands of y, dw1 and dw2.
+    `name` is "h", "y", "dh", "dw1" or "dw2". `layers` is (x, w1, w2, dy). `parts` are the products
+    that the answer returned. The answer's own h and dh are used as operands of y, dw1 and dw2.
     """
     x, w1, w2, dy = layers
     h, _, dh, *_ = parts
@@ -466,9 +466,9 @@ def _drawn(
 ) -> tuple[Array, Array]:
     """Return random operands a and b of a product as float16.
 
-    `sizes` is (rows of a, terms of each sum, columns of b). The elements of a are from 0 to `size`
-    and those of b from 0 to 1, or from -1 to 1 in both if `has_both_signs`. If `feature` is not 0,
-    the first term of each sum is `feature * partner`.
+    `sizes` is (rows of a, terms of each sum, columns of b). The elements of a are from 0 to `size`,
+    and those of b are from 0 to 1. With `has_both_signs`, the elements of both are from -1 to 1. If
+    `feature` is not 0, the first term of each sum is `feature * partner`.
     """
     m, k, n = sizes
     a = draw((m, k)) * size

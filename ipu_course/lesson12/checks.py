@@ -316,7 +316,7 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
 
 @dataclass
 class Watched:
-    """A record of an answer: how many engines it created and ran, and which arrays it read."""
+    """A record of an answer: the numbers of its engines and their runs, and the arrays it read."""
 
     engines: int = 0
     runs: int = 0

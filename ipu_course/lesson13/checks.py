@@ -65,8 +65,8 @@ def back_of(
     """Return `(rows of the outputs, number of losses)` that a call of a PopTorch model returns.
 
     `mode` is the output mode, such as "All". `n` is used only in the mode "EveryN", which returns
-    every n-th output. The call has `micro` micro-batches of `batch` samples in each replica. The
-    numbers are counted micro-batch by micro-batch.
+    the outputs of every n-th micro-batch. The call has `micro` micro-batches of `batch` samples in
+    each replica. The numbers are counted micro-batch by micro-batch.
     """
     if mode == "Default":
         mode = "Final" if training else "All"

@@ -336,9 +336,9 @@ def _judged_cuts(
     answer: Callable[[int, int, int], tuple[int, int]],
     plates: Mapping[Any, tuple[int, int, int]],
 ) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-    """Return (elements fetched, maximum that is allowed, results), summed over all plates.
+    """Return (elements fetched, maximum that is allowed, results) for all plates together.
 
-    `plates` maps each description to (rows, columns, tiles).
+    Both numbers of elements are sums. `plates` maps each description to (rows, columns, tiles).
 
     :raises NotYet: if a result is not a division, or if it fetches more than the maximum.
     """
@@ -404,7 +404,7 @@ def rows_of(n: int, edges: Edges) -> list[list[int]]:
 
 
 def offsets_of(rows: Sequence[Sequence[int]]) -> list[int]:
-    """Return the index of the first element of each row, and after them the length of all rows."""
+    """Return the index of each row's first element, followed by the total length of all rows."""
     return [int(n) for n in np.cumsum([0, *map(len, rows)])]
 
 
@@ -553,7 +553,8 @@ def _waves(run: Ran) -> int:
 def _stopped_alike(run: Ran, reference_run: Ran) -> bool:
     """Return whether two answers give equal results, with the same reason if they stop.
 
-    Such a reason is a RepeatWhileTrue, or reading `level` or `grew` before it is written.
+    The reason is a RepeatWhileTrue, or reading `level` or `grew` before it is written. It counts as
+    the same if the texts of both errors mention the same of these names.
     """
 
     def causes(error: object) -> list[bool]:
@@ -796,8 +797,8 @@ def _stars() -> tuple[tuple[str, list[list[int]], int], ...]:
         ("vertices without edges", 25, some_edges(9, 20, 2), 6),
         ("twice as many tiles as edges", 4, star_of(4), 12),
         ("one tile", 6, star_of(6), 1),
-        # For a path of 4, 1.1 times the mean number of edges is less than 2, so the mean is rounded
-        # up.
+        # For a path of 4 vertices, 1.1 times the mean number of edges is less than 2, so the mean
+        # is rounded up.
         ("a path of 4", 4, [(0, 1), (1, 2), (2, 3)], 4),
     )
     return tuple((message, rows_of(n, edges), tiles) for message, n, edges, tiles in graphs)

@@ -688,8 +688,8 @@ def keep(paragraph: str, figures: str = "") -> None:
 class Execution:
     """A program that has run: its report and results.
 
-    `number` is the index of its engine among the engines that were loaded, or -1 if the program ran
-    before the check.
+    `number` is the index of the program among those that were loaded (see `_engines`), or -1 if it
+    ran before the check.
     """
 
     report: Report
@@ -703,11 +703,11 @@ class _Endless(Exception):
 
 @contextmanager
 def _engines(idle: int = -1, most: int = 0) -> Iterator[list[object]]:
-    """Context manager: collect the compiled programs of the engines that run in the block.
+    """Context manager: collect the compiled programs of the engines that are loaded in the block.
 
-    The programs are in the order in which their first compute set is bound. In the program with the
-    index `idle` (-1 for none), vertices do nothing, and the compute sets may run at most `most`
-    times in total.
+    The programs are in the order of loading; a program without a compute set is left out. In the
+    program with the index `idle` (-1 for none), vertices do nothing, and the compute sets may run
+    at most `most` times in total.
     """
     loaded: list[object] = []
     bind = BoundSteps._bind_execute
@@ -765,7 +765,7 @@ def _refuse_copied(faster: Side, ran: Execution, before: Side, ran_before: Execu
         raise NotYet(
             "the program after, once more with vertices that do nothing",
             f"{copied:,} of {counted(computed, 'result')} are right without them",
-            expected="results that only the vertices of the program after can compute",
+            expected="results that only the vertices of the next program can compute",
             why=(
                 "the vertices of the faster program do not compute these results: they come from "
                 "the host or from another program."
@@ -944,12 +944,12 @@ def _refuse_unequal(results: dict[str, Array], right: dict[str, Array]) -> None:
             actual, wanted = (
                 f"{name}: shape {array_of.shape}" for array_of in (results[name], array)
             )
-            advice = "return all results, in the shapes of the program before."
+            advice = "return all results, in the shapes that the previous program has."
             raise NotYet(
                 description,
                 actual,
                 expected=wanted,
-                why="this result has another shape than in the program before.",
+                why="this result has another shape than in the previous program.",
                 next_step=advice,
             )
         if where := difference(results[name], array, EQUAL):

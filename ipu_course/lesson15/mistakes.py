@@ -916,7 +916,7 @@ def faster(target):
 
 
 # %% 15.5: a part of the result
-# not yet: this result has another shape than in the program before
+# not yet: this result has another shape than in the previous program
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
 tile. Side by side only those at the rim of a tile have a neighbour elsewhere."""
 

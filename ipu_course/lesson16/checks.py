@@ -127,10 +127,9 @@ def _break_even(answer: Callable[..., int]) -> Passed:
     return compare(answer, break_even_of, cases, suspects("16.3"), advice, whole=True, more=further)
 
 
-# --- 16.4: settings for less than 25 The limit for a training run, in minutes.
-# ------------------------------------------------------
+# --- 16.4: settings for less than 25 minutes ------------------------------------------------------
 
-LIMIT = 25  # minutes
+LIMIT = 25  # The limit for a training run, in minutes.
 IMAGES, EPOCHS, IPUS, BATCH = 1_281_167, 38, 16, 3200
 # For each setting that a learner may choose: the allowed values in words, and a test of a value.
 CHOICES: dict[str, tuple[str, Callable[[Any], bool]]] = {
@@ -180,7 +179,7 @@ def _settings(answer: object) -> Passed:
 
 
 def _smaller_with(settings: Mapping[str, Any]) -> str:
-    """Return a change after which settings that do not fit on the tiles may fit, as advice."""
+    """Return advice on settings that do not fit on the tiles: a change after which they may fit."""
     if run_of({**settings, "partials": "half"})[0].fits:
         return "use HALF partials, which need fewer bytes."
     if settings.get("recompute") is None and run_of({**settings, **SAVING})[0].fits:

@@ -28,7 +28,7 @@ def names() -> list[str]:
 def take(name: str) -> ModuleType:
     """Return the learner's own copy of a starter as a module, which each call reads again.
 
-    The first call copies `NAME.py` into the work folder. Later calls never overwrite this file. The
+    The first call copies `NAME.py` into the work folder. An existing file is never overwritten. The
     original is still available for comparisons: `from ipu_course.starters import kalman`.
 
     :raises LessonError: if the name is unknown, or the copy cannot be written.

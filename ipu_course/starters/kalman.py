@@ -18,8 +18,8 @@ from ipu_teach import FLOAT, Device, Engine, Graph, Input, Output, Report, Targe
 from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
-# WIDE and STEEP are the variances of the position and slope before the first plane. BENT is the
-# variance that is added to the slope's variance from each plane to the next.
+# WIDE and STEEP are the variances of the position and slope before the first measurement. BENT is
+# the variance that is added to the slope's variance from each plane to the next.
 WIDE = 100
 STEEP = 1
 BENT = 0.01

@@ -37,8 +37,8 @@ class Outcome:
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what pickle needs to restore the outcome: a function and its arguments.
 
-        Pickle does not store the traceback of an error. So the text of the traceback becomes the
-        message of the error's cause.
+        Pickle does not store the traceback of an error. So the text of the traceback becomes part
+        of the message of the error's cause.
         """
         if self.error is None:
             return Outcome, (self.value,)

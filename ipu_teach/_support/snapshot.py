@@ -40,11 +40,12 @@ Elements = list[object] | deque[object] | set[object] | bytearray
 
 
 class Snapshot:
-    """The state of all Python objects that can be reached from the objects in `roots`.
+    """The state of the user's Python objects, at most `_LIMIT`, that are reached from `roots`.
 
-    `roots` are pairs (name, object). The objects that are reached get names that begin with these
-    names. A numpy array of more than `largest_array` bytes is not recorded. When the recorded
-    arrays have `most_bytes` bytes in total, no further arrays are recorded.
+    `roots` are pairs (name, object). The names of elements and attributes begin with the name of
+    the object that contains them. Class attributes, variables and default values have other names.
+    A numpy array of more than `largest_array` bytes is not recorded. Neither is an array with which
+    the recorded arrays would have more than `most_bytes` bytes in total.
     """
 
     # Error messages leave these attributes out of the names of objects.

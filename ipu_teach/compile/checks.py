@@ -286,7 +286,7 @@ def _are_independent(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
     """Return True only if no write conflicts with another write, a read or a constant.
 
     Two accesses conflict if they have a byte in common. The check is fast, because it compares
-    merged intervals of many vertices. But its result may also be False if there is no conflict.
+    merged intervals of many vertices. But its result may be False even if there is no conflict.
     """
     _, _, start, stop = _sorted(graph.touched, writes)
     if (stop - start).sum() != sum(graph.connected_bytes(*owner) for owner in writes) or np.any(

@@ -1,6 +1,6 @@
 """Freeze a graph into immutable arrays: vertex tables, byte intervals and the tile map.
 
-Later passes (checks, exchange, schedule, kernels) only do arithmetic with these arrays. The graph
+Later passes (checks, exchange, schedule, kernels) do arithmetic with these arrays. The graph
 has one flat memory, and addresses count its bytes. So the length of an interval is the number of
 bytes that a copy of the interval transfers.
 """
@@ -52,7 +52,7 @@ class FrozenTable:
       hidden memory for them.
     * `tiles`: the tile of each vertex.
     * `order`: the number of each vertex in its compute set.
-    * `estimates`: the cycles that the learner set for each vertex, or -1 for none.
+    * `estimates`: the cycles that were set for each vertex, or -1 for none.
     * `added`: (first row, row after the last, source line) of each call that added vertices.
     * `placed`: the same for each call that mapped vertices to tiles.
     """
@@ -258,7 +258,7 @@ class FrozenGraph:
 
     @cached_property
     def _used_layouts(self) -> set[int]:
-        """The numbers of the layouts that the fields of at least one vertex use."""
+        """The number of each layout that a field of at least one vertex has, as a set."""
         return {
             number
             for _, table in self.tables()
@@ -389,9 +389,9 @@ class FrozenGraph:
     def _lists(self) -> tuple[Array, Array]:
         """The element positions in all layouts that store a list of positions: (starts, positions).
 
-        A layout without strides stores such a list. `positions` contains all lists, one after
-        another. `starts` is the index in `positions` at which the list of each layout begins, or -1
-        for a layout that has strides or is not used by a field.
+        A layout without strides stores such a list. `positions` contains the lists of the layouts
+        that fields use, one after another. `starts` is the index in `positions` at which the list
+        of each layout begins, or -1 for a layout that has strides or is not used by a field.
         """
         positions_by_layout = {
             number: layout.positions.reshape(-1)
@@ -419,8 +419,9 @@ class FrozenGraph:
     def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
         """Return the byte intervals that the vertices first[i] to last[i] access, for all i.
 
-        A row is the row of a vertex in `table`. For each i, these rows form a stretch (see
-        `stretches`), so each contiguous run of their common layout is one interval.
+        `first` and `last` contain rows of `table`. For each i, the rows from first[i] to last[i]
+        form a stretch (see `stretches`), so each contiguous run of their common layout is one
+        interval.
         """
         pointers, run_starts, run_lengths = self._runs
         layouts = table.layouts[field][first]

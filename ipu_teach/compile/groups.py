@@ -65,7 +65,7 @@ class Group:
 
     @property
     def uncompiled(self) -> str:
-        """The first piece of code for which numba would compute other bits, with its line, or "".
+        """The first code for which numba would give other bits than Python, with its line, or "".
 
         The text is also "" if the vertices do not run as a scalar loop.
         """

@@ -61,7 +61,7 @@ def is_unsuitable(name: str, matrices: Array) -> Array:
 
 
 def _fault(name: str, matrix: Array) -> tuple[str, str]:
-    """Return (a description of the first unsuitable element, the next step for the learner).
+    """Return (a description of an unsuitable element, the next step for the learner).
 
     `name` is the name of the function of np.linalg to which the matrix is passed.
     """

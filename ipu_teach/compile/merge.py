@@ -14,10 +14,11 @@ All copies of a group are of the same kind. These kinds are distinguished:
 - Copies on I/O tiles only, on compute tiles only, and between the two kinds of tiles. If they were
   merged, one kind would make the other wait.
 
-Any program that is not a copy ends the group.
+Any other program ends the group, and so does a copy from or to a data stream.
 
-The superstep of a compute set absorbs some copies of the group that follows it directly: those
-within an IPU that conflict neither with this compute set nor with the compute set after the copies.
+The superstep of a compute set absorbs some copies of the group that follows it directly. These are
+the copies within an IPU that conflict neither with this compute set nor with the compute set after
+the copies.
 The data of absorbed copies is exchanged before the compute phase.
 """
 

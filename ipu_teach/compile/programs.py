@@ -22,8 +22,8 @@ from ipu_teach.types import Array
 class ExecuteStep:
     """Run compute set number `compute_set`.
 
-    If there is a tensor `out`, the step writes to it whether `compute()` returned a true value for
-    all vertices. `copies` are the copies that run in the same superstep.
+    If there is a tensor `out`, the step stores a truth value in it: whether `compute()` returned a
+    true value for all vertices. `copies` are the copies that run in the same superstep.
     """
 
     compute_set: int
@@ -42,9 +42,10 @@ class CopyStep:
 
 @dataclass(frozen=True, eq=False)
 class RemoteCopyStep:
-    """Copy rows from `tensor` to a remote buffer if `store` is True, otherwise back.
+    """Copy rows between `tensor` and a remote buffer.
 
-    The tensor `offset` contains the row numbers. If `offset` is None, the step copies row 0.
+    If `store` is True, the step copies to the buffer, otherwise to `tensor`. The tensor `offset`
+    contains the row numbers. If `offset` is None, the step copies row 0.
     """
 
     tensor: Tensor
@@ -336,8 +337,8 @@ class ProgramFreezer:
 
     def _step(self, program: p.Program, step: Step) -> int:
         """Return the number of `step`, the step of a program; a new step is added to the list."""
-        # Two Execute programs of one compute set are the same step. Other programs are the same
-        # step only if they are the same object.
+        # Two Execute programs with the same compute set and the same `out` are the same step. Other
+        # programs are the same step only if they are the same object.
         key = (
             ("execute", program.compute_set.id, id(program.out))
             if isinstance(program, p.Execute)

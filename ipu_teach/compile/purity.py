@@ -25,9 +25,9 @@ from ipu_teach._support.own_code import is_own_module
 from ipu_teach._support.snapshot import Snapshot
 from ipu_teach.compile.trace import TraceStopped, Value
 
-# An array of more than LARGEST_COPY bytes is not copied, and no further array is copied when the
-# copies have MOST_COPIED bytes in total. The other arrays are assumed to be tables that compute()
-# only reads.
+# An array of more than LARGEST_COPY bytes is not copied. Neither is an array with which the copies
+# would have more than MOST_COPIED bytes in total. Arrays that are not copied are assumed to be
+# tables that compute() only reads.
 LARGEST_COPY = 1 << 20
 MOST_COPIED = 1 << 24
 _DRAWING = (random, secrets, np.random)
@@ -209,7 +209,10 @@ def names_of(code: CodeType) -> Iterator[str]:
 
 
 def enclosed(function: FunctionType) -> dict[str, object]:
-    """Return the values of the outer functions' variables that a function uses, keyed by name."""
+    """Return the values of the outer functions' variables that a function uses, keyed by name.
+
+    Variables without a value are left out.
+    """
     values = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):

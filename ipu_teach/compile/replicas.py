@@ -122,8 +122,8 @@ class Whole:
         number = len(self.graph.variables)
         self.graph._variables.add(replace(variable, id=number, start=start, stop=stop))
 
-    # Methods for addresses. In the top-level graph, the memories of two replicas are APART bytes
-    # apart.
+    # Methods for addresses. In the top-level graph, the memory of each replica begins APART bytes
+    # after that of the previous replica.
 
     def _moved(self, address: Address, size: int = 1, distance: bool = False) -> Address:
         """Return the address in `graph` that corresponds to an address in the top-level graph.

@@ -679,7 +679,7 @@ class Traced(NDArrayOperatorsMixin):
 
     # Methods that numpy calls for operators and functions
 
-    # numpy has special code for `**` with numbers or small exponents, whose bits differ from
+    # For `**` with numbers or small exponents, numpy has special code, which gives other bits than
     # np.power.
     def __pow__(self, other: Value) -> Traced:
         return self._power(self, other)

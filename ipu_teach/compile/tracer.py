@@ -243,9 +243,9 @@ def trace_codelet(
 
     If the trace stops, the attribute `stopped` of the result is the line and the reason.
     `vertex_name` is the name of the first vertex with these shapes, used in error messages.
-    `num_workers` is the number of workers of a tile. `worker` is (id of the worker to trace) for a
-    MultiVertex, and () for any other vertex. Only one thread traces at a time, because otherwise
-    the side effects of one trace could be attributed to another.
+    `num_workers` is the number of workers of a tile. `worker` is a tuple. It contains the id of the
+    worker to trace for a MultiVertex, and is () for any other vertex. Only one thread traces at a
+    time, because otherwise the side effects of one trace could be attributed to another.
 
     :raises CodeletError: if the codelet itself is at fault.
     """

@@ -11,8 +11,8 @@
 * A tile also waits for its own instructions: a SEND instruction moves at most
   `exchange_send_words`, and selecting another sender takes `exchange_setup_instructions`.
 * The first word arrives `exchange_latency_cycles` after the phase began. It arrives later on far
-  rows of tiles and from far senders (`lag`). The last word of a sender takes the same time to
-  arrive.
+  rows of tiles and from far senders (`lag`). The last word of a sender arrives
+  `exchange_latency_cycles` after the tile has sent it.
 * The phase lasts as long as its busiest tile, in the direction that takes longer.
 * Rounding is that of PopLibs' planner (lib/poplin/ExchangeEstimator.hpp): ceil(16 x bytes /
   round(16 x bytes per cycle)).
@@ -346,8 +346,8 @@ def sends(
     """Return how many SEND instructions ("sends") and words ("words") each tile issues.
 
     Both are int64[tiles]. Tile `sender[i]` sends the bytes [begin[i], end[i]). These pieces must be
-    sorted by sender, then by address. Pieces that are adjacent in the memory of their tile share a
-    SEND instruction, as long as it can move all their words.
+    sorted by sender, then by address. Pieces that are adjacent in the memory of their tile share
+    SEND instructions, each of which moves at most `exchange_send_words` words.
     """
     local_begin = local(tile_map, begin)
     is_adjacent = local_begin[1:] == local_begin[:-1] + (end - begin)[:-1]

@@ -316,7 +316,7 @@ class MemoryLedger:
         """Return the bytes at the peak of one tile, or of all tiles together, keyed by category.
 
         For all tiles, the peaks of the tiles are added up. The sum over all categories is
-        `bytes_per_tile`.
+        `bytes_per_tile[tile]`, or `bytes_per_tile.sum()` for all tiles.
         """
         return {
             category: int(size.sum() if tile is None else size[tile])
@@ -511,7 +511,7 @@ def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) ->
     if field.depth == 1:
         return vector_bytes
     rows = layout.shape[0] if isinstance(layout, Layout) else len(layout.parts)
-    # A VectorList packs the distance and the length of a row into one word.
+    # A VectorList packs the offset and the length of a row into one word.
     return rows * (word_bytes if field.form == "list" else vector_bytes) + 2 * word_bytes
 
 

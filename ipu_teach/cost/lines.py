@@ -116,8 +116,8 @@ class Observed:
 
     - `result` is the return value of `Vertex.call`.
     - `cycles` is the number of modelled cycles, or -1 if they could not be counted.
-    - `start` is the number of cycles before the first line. With the cycles of `lines`, they add up
-      to `cycles`.
+    - `start` is the number of cycles before the first line. `start` and the cycles of all `lines`
+      add up to `cycles`.
     - `lines` is empty if the cycles are an estimate.
     - `turned` is the number of loop iterations that ran. `turns` has the first 10,000 of them, in
       the order in which they began.

@@ -1,12 +1,13 @@
 """The links between IPUs: a ladder, as PopLibs' tools model it (lib/poplibs_test/Util.cpp).
 
 IPUs 2k and 2k + 1 share a card. The link between them is a rung of the ladder. The rails of the
-ladder join IPU i with IPUs i + 2 and i - 2. If a message must change to the other rail, it does so
-on the lower of the two rungs at the ends of its route. In a torus, where the ends of the rails are
-joined, a message takes the shorter direction. All links work at the same time, in both directions,
-and messages over one link share its rate. The exchange between IPUs lasts as long as the busiest
-link, plus the latency of the longest route. The latency is 15 ns for each link. This is half the
-time of a sync, which crosses the link and returns.
+ladder join IPU i with IPUs i + 2 and i - 2. A message that must change to the other rail does so at
+its start or at its end, whichever is on the lower rung. In a torus, the ends of the rails are
+joined and a message takes the shorter direction. If it passes the joined ends, it changes on the
+higher rung. All links work at the same time, in both directions, and messages over one link share
+its rate. The exchange between IPUs lasts as long as the busiest link, plus the latency of the
+longest route. The latency is 15 ns for each link. This is half the time of a sync, which crosses
+the link and returns.
 """
 
 from __future__ import annotations

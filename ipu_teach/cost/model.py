@@ -126,8 +126,8 @@ class StepCost:
     def by_set(self, group: int, at_work: Array, target: Target) -> tuple[Array, Array]:
         """Return `(groups, cycles)` of the step for `Target.sets`: two int64[sets].
 
-        - `groups` is equal for sets that begin the step together: 0 for all IPUs, and -1 for a set
-          that does not wait for any other set.
+        - `groups` contains equal numbers for sets that begin the step together. The number is 0 if
+          they are sets of all IPUs. It is -1 for a set that does not wait for any other set.
         - `cycles` is the number of cycles for which one execution occupies each set, 0 for a set
           that takes no part in the step.
 
@@ -316,8 +316,8 @@ class CostModel:
     def of_run(self, measured: Iterable[Measured]) -> CostModel:
         """Return a cost model of the same program with the executions `measured` in a run.
 
-        `measured` must begin with the executions that this model already has. The costs of those
-        are reused.
+        `measured` must begin with the executions that this model already has. The costs of these
+        executions are reused.
         """
         model = CostModel(self.compiled, self.target, measured)
         model._exchanges = self._exchanges
@@ -539,9 +539,9 @@ class CostModel:
     def by_set(self, number: int) -> tuple[Array, Array]:
         """Return `(groups, cycles)` of step `number` for `Target.sets`: two int64[sets].
 
-        `groups` is equal for sets that begin the step together: 0 for all IPUs, and -1 for a set
-        that does not wait for any other set. `cycles` is the time for which one execution occupies
-        each set.
+        `groups` contains equal numbers for sets that begin the step together. The number is 0 if
+        they are sets of all IPUs. It is -1 for a set that does not wait for any other set. `cycles`
+        is the time for which one execution occupies each set.
         """
         if number not in self._by_set:
             cost = self.step(number)

@@ -102,7 +102,7 @@ class Overlap:
         # and finally the cycle at which the last stretch ends.
         self.cuts: Array = np.flatnonzero(meet[:-1])
         self.begins: Array
-        # If some IPUs wait for each other within a stretch: the `starts` of all steps. Otherwise
+        # The `starts` of all steps, if some IPUs wait for each other within a stretch; otherwise
         # None.
         self._walked: Array | None = None
         if ((meets >= 0).any(axis=1) & ~external)[order].any():
@@ -187,7 +187,7 @@ class Overlap:
         )
 
     def least(self, executions: Array) -> int:
-        """Return a lower bound for the cycles of the executions of steps that are not in `order`.
+        """Return a lower bound for the cycles of the executions that are not in `order`.
 
         `executions` is int64[steps], the number of all executions of each step, including those in
         `order`. The bound assumes that each IPU runs its own steps without waiting.

@@ -9,11 +9,11 @@ vectors that they read, leaves no time for copies. The tile that receives a Copy
 first stores them contiguously, and then moves each piece to its final address.
 
 The costs are from published halo exchanges (thorbenlouw/lbm-graphcore,
-halo-exchange-approaches/results.txt). There, six `DstStridedCopyDA32` vertices copy a column, and
-take 801.0 worker cycles each for 102 numbers and 786.0 for 100. So a worker takes 36 cycles to
-start, 44.5 for each piece and one for each 8 bytes. By this formula, a `ShortMemcpy` of one number
-takes 81 cycles (published: 76 to 83), and a `DstLongStridedCopy` of 100 pieces of 400 bytes takes
-1,628 cycles (published: 1,579).
+halo-exchange-approaches/results.txt). There, six `DstStridedCopyDA32` vertices copy a column. Each
+of them takes 801.0 worker cycles if the column has 102 numbers, and 786.0 if it has 100. So a
+worker takes 36 cycles to start, 44.5 for each piece and one for each 8 bytes. By this formula, a
+`ShortMemcpy` of one number takes 81 cycles (published: 76 to 83), and a `DstLongStridedCopy` of 100
+pieces of 400 bytes takes 1,628 cycles (published: 1,579).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from ipu_teach.types import Array
 
 # The worker cycles that a copy vertex takes to start, and for each piece.
 START, PIECE = 36, 44.5
-# The maximum number of pieces of a copy that a tile is assumed to receive at their final addresses.
+# If a tile receives at most this number of pieces of a copy, they are assumed to arrive at their
+# final addresses.
 IN_PLACE = 4
 RUNS_AT_A_TIME = 1 << 19  # The arrays for this number of runs take about 50 MB.
 
@@ -115,8 +116,8 @@ def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Mo
     """Return `(pieces, bytes)` that tiles move within their own memory for a compute set.
 
     Tiles gather the data that vertices will read, and scatter the data that vertices have written.
-    Vertex fields of the kind `without` ("input" or "output") are left out. Both results are
-    int64[tiles].
+    Fields of the kind `without` ("input" or "output") and the vertices' state are left out. Both
+    results are int64[tiles].
     """
     pieces, total_bytes = np.zeros((2, graph.target.num_tiles), np.int64)
     for table in compute_set.tables:

@@ -4,7 +4,7 @@ Vertices start in the order in which they were added. Each vertex starts on the 
 free; if several workers are free, on the one with the lowest number. A tile is done when its
 busiest worker is done, and a worker issues one instruction in six cycles. So the tile takes six
 times the cycles of its busiest worker. (tut6 of graphcore/examples assumes ceil(vertices / 6) x 6 x
-cycles; LBM's published profile shows 600 cycles for one vertex of 100.)
+cycles; LBM's published profile shows 600 tile cycles for one vertex of 100 worker cycles.)
 """
 
 from __future__ import annotations

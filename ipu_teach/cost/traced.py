@@ -168,10 +168,10 @@ _LOOPS: dict[str, tuple[str, str, str]] = {
 def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target) -> Any:
     """Return the cycles of numpy's function `name` on a contiguous array, in units of 1/16 cycle.
 
-    `elements` is the number of elements, and `dtype` their type. The result is in units of 1/16
-    cycle, and a `Symbol` if `elements` is a `Symbol`. `name` may also be a price name of the module
-    `compile.scalar.writer`, such as `LOOP`. An iteration of PopLibs' loops processes two or four
-    elements, as many as fit in the IPU's data path. A wider data path would not change these loops.
+    `elements` is the number of elements, and `dtype` their type. The result is a `Symbol` if
+    `elements` is a `Symbol`. `name` may also be a price name of the module `compile.scalar.writer`,
+    such as `LOOP`. An iteration of PopLibs' loops processes two or four elements, as many as fit in
+    the IPU's data path. A wider data path would not change these loops.
     """
     elements_per_path = _width(dtype, target)
     by_hand = target.codelet_prices == BY_HAND

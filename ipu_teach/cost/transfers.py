@@ -20,8 +20,8 @@ from ipu_teach.cost.host_transfers import landing, with_host
 from ipu_teach.graph.tile_map import TileMap, expand
 from ipu_teach.types import Array
 
-# The maximum number of pieces of memory, counted for each receiver, up to which the model looks for
-# common receivers. Beyond it, each receiver gets its own message.
+# The model looks for common receivers only up to this number of pieces of memory. A piece counts
+# once for each of its receivers. With more pieces, each receiver gets its own message.
 MOST_PIECES = 4_000_000
 
 

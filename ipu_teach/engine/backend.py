@@ -92,8 +92,8 @@ class Backend:
         """Return the call fn(*args, out=out, **kwargs).
 
         Python numbers among the arguments are converted to arrays here, once, instead of in every
-        call. This is done for np.maximum and np.minimum, and if all arrays have the float dtype of
-        `out`.
+        call. For np.maximum and np.minimum, `_row` does this. For any other function, it is done
+        only if all arrays have the same float dtype as `out`.
         """
         if fn in (np.maximum, np.minimum):
             args = [a if isinstance(a, np.ndarray) else self._row(a, out) for a in args]

@@ -527,11 +527,11 @@ class Engine(WithoutSome):
     def record(self, *tensors: Tensor, most: int = 100_000) -> Recording:
         """Return a `Recording` of the values of `tensors` and of their changes, for `show.run`.
 
-        Recording begins with the next run. The `Recording` grows during each run until its steps
-        and its changed elements together number `most`; after that, it only counts the steps.
-        Another call of `record` replaces the recording, and `load` clears and restarts it. The
-        tensors may have at most 65,536 elements in total. Recorded runs are slower. Raises
-        `InvalidOptionError` for unsuitable arguments, and `TensorIOStateError` during a run.
+        Recording begins with the next run. The `Recording` grows during each run until the sum of
+        its steps and its changed elements is `most`; after that, it only counts the steps. Another
+        call of `record` replaces the recording, and `load` clears and restarts it. The tensors may
+        have at most 65,536 elements in total. Recorded runs are slower. Raises `InvalidOptionError`
+        for unsuitable arguments, and `TensorIOStateError` during a run.
         """
         self._refuse_while_running("record()")
         images = [self._compiled.image(t) if isinstance(t, Tensor) else t for t in tensors]

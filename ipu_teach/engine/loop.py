@@ -1,6 +1,6 @@
 """The plain vertex loop: it runs each vertex by itself, in order, on local copies.
 
-This loop is slow. Every faster way of running vertices must give the same results as this loop.
+This loop is slow, and is the reference for every faster way of running vertices.
 """
 
 from __future__ import annotations

@@ -398,8 +398,8 @@ class Machine(BoundSteps):
         self._registers = _registers_of(compiled, self.mode, self._changing)
         self.interrupts = Interrupts()
         self._pool = ThreadPoolExecutor(self.mode.threads) if self.mode.threads > 1 else None
-        # Maps step and group numbers to (cycles of each vertex in the last execution, rows of the
-        # vertices).
+        # For each step and group, by number: (cycles of each vertex in the last execution, rows of
+        # the vertices).
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled, self.memory.poison) if mode.checks_reads else None
         # The array in which scalar loops mark the bytes that they store. If reads are not checked,
@@ -514,7 +514,7 @@ class Machine(BoundSteps):
         return self._cost
 
     def _write_down(self, number: int) -> None:
-        """Record that step `number`, whose cycles depend on data, has run, and its cycles."""
+        """Record an execution of step `number`, whose cycles depend on data, with its cycles."""
         self.steps_run.append(self.log.measure(number, self._cycles[number]))
 
     def host_write(self, tensor: Tensor, values: Array) -> None:

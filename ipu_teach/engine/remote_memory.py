@@ -25,8 +25,8 @@ from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, poison, to_host_array
 
-# The number of bytes that may be written between two checks of the free memory. At each check, at
-# least this number of bytes must be free.
+# The number of bytes that may be written between two checks of the free memory. Each check requires
+# that at least this number of bytes stays free after the write.
 FIRST = 2**26
 
 
@@ -136,7 +136,7 @@ class RemoteRows:
         return move
 
     def _chosen(self, step: RemoteCopyStep) -> Array:
-        """Return the indices of the rows that a copy transfers, using the offset in memory.
+        """Return the indices of the rows that a copy transfers, computed from its offset in memory.
 
         A copy without an offset transfers row 0 of each replica.
 
@@ -172,8 +172,8 @@ def host_values(
 
     `values` may have any shape with `into.num_elements` elements, and the result has the same
     shape. If there are only enough values for a single replica, they are flattened and repeated for
-    all `replicas` replicas. `call` is the name of the call and `advice` the next step in an error
-    message.
+    all `replicas` replicas. For an error message, `call` is the name of the call, and `advice` is
+    the next step.
 
     :raises TensorIOStateError: if the number of values is wrong, or the dtype cannot represent
         them.

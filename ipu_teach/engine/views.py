@@ -45,8 +45,8 @@ class Region:
         self._graph = graph
         self.field = table.fields[name]
         self.starts: Array = table.offsets[name][group.rows]
-        # Keep only the numbers of layouts. There may be as many layouts as vertices, and examining
-        # each layout would take longer than everything else.
+        # Keep only layout ids, not the layouts themselves. There may be as many layouts as
+        # vertices, and examining each layout would take longer than everything else.
         self.numbers, self.which = np.unique(table.layouts[name][group.rows], return_inverse=True)
         if is_list(group.shapes[name]):
             part_offsets, part_layouts = zip(
@@ -79,7 +79,7 @@ class Region:
 
     @property
     def is_separate(self) -> bool:
-        """Whether any two vertices' regions are either the same or have no common element."""
+        """Whether any two vertices' contiguous regions are equal or have no common element."""
         steps = np.diff(self.starts)
         if np.any(steps < 0):
             steps = np.diff(np.sort(self.starts))

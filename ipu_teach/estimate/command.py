@@ -180,8 +180,8 @@ def assumptions(options: argparse.Namespace, estimate: Estimate) -> str:
 def _accumulation(options: argparse.Namespace, micro_batch: int) -> int:
     """Return the number of micro-batches in an update.
 
-    :raises ModelError: if the batch is not a multiple of the samples that all replicas process in
-        one micro-batch each, or if it has too few micro-batches for the stages of the pipeline.
+    :raises ModelError: if the batch is not a multiple of the micro-batch times the number of
+        replicas, or if it has too few micro-batches for the stages of the pipeline.
     """
     samples: int = micro_batch * options.replicas
     stages: int = options.stages

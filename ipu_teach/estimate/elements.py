@@ -117,7 +117,7 @@ def non_linearity_grad(pricer: Pricer, op: Op) -> None:
                 "GELU" if kind == "GELU_ERF" else kind, count, value.dtype, target
             )
         )
-        if kind == "GELU_ERF":  # The kit's vertex computes the function too.
+        if kind == "GELU_ERF":  # The kit's vertex computes both the gradient and the function.
             cycles += _non_linearity(pricer, kind, value)
     pricer.superstep(cycles, pricer.fetched(value, gradient))
 
@@ -153,7 +153,7 @@ def cast(pricer: Pricer, op: Op) -> None:
 
 
 def copy(pricer: Pricer, op: Op) -> None:
-    """Add the cycles of a copy to a tensor with the same tile mapping, so within each tile."""
+    """Add the cycles of a copy; for "assign", also the cycles of fetching data from other tiles."""
     value = op.inputs[-1] if op.kind == "assign" else op.inputs[0]
     moved = pricer.elements(value) * value.dtype.size / pricer.target.memcpy_bytes_per_cycle
     received = pricer.fetched(op.inputs[0], value) if op.kind == "assign" else 0
@@ -255,7 +255,7 @@ def scan(pricer: Pricer, op: Op) -> None:
 
 @contextmanager
 def repeated(pricer: Pricer, steps: int) -> Iterator[None]:
-    """Return a context that multiplies by `steps` the cycles that its block adds to the line."""
+    """Return a context that multiplies by `steps` what its block adds to the `LOOPED` fields."""
     before = {cost: getattr(pricer.line, cost) for cost in LOOPED}
     yield
     for cost, count in before.items():

@@ -188,7 +188,7 @@ def _row(value: Value) -> Value:
 
 
 def _like(pricer: Pricer, value: Value, source: Value) -> Value:
-    """Give `value` the partition of `source`, and return it."""
+    """Give `value` the partition of `source`, and return `value`."""
     if source in pricer.splits and value not in pricer.splits:
         pricer.splits[value] = pricer.splits[source]
     return value

@@ -21,7 +21,7 @@ CODE = "code and stacks"
 
 @dataclass
 class _Peak:
-    """The memory in use at one operation, in bytes per tile.
+    """The live values and the temporary data at one operation, in bytes per tile.
 
     `live` are the bytes of all live values, of which `saved` were saved by the forward pass.
     `fixed` are the bytes of live gradients; they do not depend on the size of the micro-batch.
@@ -186,9 +186,10 @@ def advice(
 ) -> str:
     """Return sentences of advice for a model that does not fit, or "" if the model fits.
 
-    The sentences name the choices that would make the model fit, and those that may be enough.
-    `memory` is the result of `plan` with the same arguments, and `samples` is the number of samples
-    in a micro-batch. A smaller micro-batch is named only if all operations then fit.
+    One sentence names the choices that would make the model fit. Another names the choices that may
+    or may not be enough. `memory` is the result of `plan` with the same arguments, and `samples` is
+    the number of samples in a micro-batch. A smaller micro-batch is named only if all operations
+    then fit.
     """
     stage = max(memory, key=lambda stage: stage.share)
     if stage.share <= 1:

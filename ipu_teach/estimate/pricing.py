@@ -115,7 +115,7 @@ class Pricer:
         return max(ceil(value.size / tiles), at_least)
 
     def channels(self, value: Value, count: int) -> int:
-        """Return the number of channels (or columns), of `count`, of which a tile has elements."""
+        """Return how many of the `count` channels (or columns) have elements on the same tile."""
         split = self.splits.get(value)
         return max(1, min(self.elements(value), ceil(count / (split.columns if split else 1))))
 
@@ -182,7 +182,7 @@ class Pricer:
         self.superstep(SUPERVISOR + self.workers * (WORKER + worker), received)
 
     def scalar(self, expression: Callable[..., expr.ExprLike], count: int) -> None:
-        """Add the cycles of an expression with `count` single numbers of type FLOAT."""
+        """Add the cycles of an expression whose `count` operands are single FLOAT numbers."""
         self.map(expression, FLOAT, *(Value((), FLOAT) for _ in range(count)))
 
     def reduce(
@@ -194,12 +194,12 @@ class Pricer:
         count: int = 1,
         samples: int = 0,
     ) -> None:
-        """Add the cycles of reducing `value` to `columns` results, for `count` values at once.
+        """Add the cycles of reducing `count` values like `value`, each to `columns` results.
 
-        If `samples` is 0, each column contains elements of all samples. Otherwise, there are
-        `samples` samples, and each column belongs to one of them. As in `popops.reduce`, the faster
-        of two methods is used: reducing blocks of rows, or first letting each tile reduce its own
-        elements of each column.
+        All of them are reduced at once. If `samples` is 0, each column contains elements of all
+        samples. Otherwise, there are `samples` samples, and each column belongs to one of them. As
+        in `popops.reduce`, the faster of two methods is used: reducing blocks of rows, or first
+        letting each tile reduce its own elements of each column.
         """
         if not columns or not value.size:
             return
@@ -263,7 +263,7 @@ class Pricer:
     ) -> float:
         """Return the cycles in which a tile reduces its own elements, of shape [rows, columns].
 
-        The workers divide either the rows or the columns among them, whichever is faster.
+        All workers reduce them together, or divide the columns among them, whichever is faster.
         """
         target = self.target
         shares = shares_of(operation, columns, rows, dtype)
@@ -375,7 +375,8 @@ class Pricer:
         self.line.temporary = max(self.line.temporary, plan.temporary_bytes)
 
 
-# Maps each part of a product's plan to its kind of cycles. Parts that are not listed are exchange.
+# Maps each part of a product's plan to its kind of cycles. Parts that are not listed have the kind
+# "exchange".
 PLAN_COSTS: Mapping[str, str] = {
     "multiply": "products",
     "add sums": "vertices",

@@ -39,7 +39,7 @@ class Line:
     - `busy` is the number of cycles that the matrix-multiply units would need for `macs` at full
       speed.
     - `temporary` is the number of bytes of temporary data on the fullest tile.
-    - `fallback` is True if the table of prices lacks the operation, so that a fallback was used.
+    - `fallback` is True if the operation has no price, so that the fallback was used.
     """
 
     path: str
@@ -285,7 +285,8 @@ class Estimate:
         )
 
 
-# Maps each operation with which replicas exchange data in the update to the name of the exchange.
+# The operations with which replicas exchange data in the update. Each is mapped to the name of its
+# exchange.
 COLLECTIVES = {
     "all_reduce": "gradient exchange",
     "reduce_scatter": "gradient exchange",

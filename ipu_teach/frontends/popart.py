@@ -139,7 +139,7 @@ class Builder:
         # The constants, and the initial values of variables that no operation has used yet.
         self._arrays: dict[str, Array] = {}
         self._initializers: set[str] = set()
-        # Maps the ids of results that no operation computes to descriptions of these results.
+        # Maps the ids of unsupported results of ONNX nodes to descriptions of these results.
         self._uncomputed: dict[str, str] = {}
         self._output_ids: list[str] = []
         self._scopes: list[str] = []
@@ -405,8 +405,8 @@ def _check_attributes(name: str, make: Make, attributes: Mapping[str, Attribute]
 class ExecutionPhaseSettings(CheckedOptions):
     """The number of a model's execution phases.
 
-    If the number is 0, the phases of operations are ignored. Any other number has the same effect:
-    each operation runs in its phase.
+    If the number is 0, the phases of operations are ignored. If it is any other number, each
+    operation runs in its phase.
     """
 
     phases: Natural = 0
@@ -690,7 +690,7 @@ class InferenceSession:
         """Return the leading dimensions of an anchor's array, before the output's dimensions.
 
         They are the numbers of selected updates, of micro-batches in an update, and of replicas,
-        except those that are 1. `kind` is the anchor's choice of updates, such as "ALL".
+        except those that are 1. `kind` is the anchor's `AnchorReturnType`.
         """
         factors = self._ready.factors
         selected_steps = {"ALL": factors["steps"], "EVERYN": factors["steps"] // kind.n}.get(

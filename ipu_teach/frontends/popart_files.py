@@ -37,7 +37,7 @@ class Node:
     - `operation`: its lower-case name, such as "conv".
     - `inputs`, `outputs`: the names of its tensors; "" for an input or a result that is left out.
     - `attributes`: the attributes in the file.
-    - `implied`: the default values of attributes that the file leaves out.
+    - `implied`: the values of attributes that the file may leave out, such as `num_outputs`.
     - `value`: the array of a constant, or None for other operations.
     - `proto`, `opset`: the node as `onnx` represents it, and the version of ONNX's operations.
     """

@@ -108,7 +108,10 @@ def _squeeze(g: Ir, x: Value, *, axes: Ints | None = None) -> Value:
 
 
 def _shifted(x: Value, axes: Ints | None) -> tuple[int, ...]:
-    """Return `axes` (or all dimensions of length 1), each plus 1 for a new dimension in front."""
+    """Return the numbers of the dimensions `axes` after a dimension is added in front of them.
+
+    By default, `axes` are all dimensions of length 1.
+    """
     if axes is None:
         return tuple(d + 1 for d, n in enumerate(x.shape) if n == 1)
     return tuple(d + 1 for d in sorted_axes(x, axes))
@@ -177,7 +180,7 @@ def _pad(
     axes: Ints | None = None,
     mode: Annotated[str, Among(("constant", "reflect", "edge", "wrap"))] = "constant",
 ) -> Value:
-    """Return `x` with padding; `pads` lists its lengths before each dimension, then after each."""
+    """Return `x` with padding; `pads` has the lengths before the dimensions, then those after."""
     margins = np.zeros((2, len(x.shape)), int)
     margins[:, slice(None) if axes is None else [*axes]] = np.reshape(pads, (2, -1))
     if mode == "constant":
@@ -412,7 +415,8 @@ def _row_places(g: Ir, x: Value, index: Value) -> Value:
     are indexed.
     """
     lengths = x.shape[: index.shape[-1]]
-    # Each column gets its own limit, so the limits apply to the columns of a copy.
+    # The columns have different limits. The columns of a copy are no views of an input, so they
+    # set no limits for the input, and the host does not check them.
     numbers = g.op("copy", index) if len(lengths) > 1 else index
     places = None
     for column, length in zip(ir.split(g, numbers, [1] * len(lengths), -1), lengths, strict=True):
@@ -760,7 +764,7 @@ def _resize(
 # --- recurrent layers -----------------------------------------------------------------------------
 
 # Maps each kind of layer to (the positions of its gates in ONNX, in the order of `frontends.ir`;
-# ONNX's default activations).
+# the only activations that are supported, by ONNX's names in lower case).
 GATES = {
     "lstm": ((0, 2, 3, 1), ["sigmoid", "tanh", "tanh"]),
     "gru": ((1, 0, 2), ["sigmoid", "tanh"]),
@@ -857,7 +861,7 @@ def _nll(
     ignoreIndex: int | None = None,
     inputIsLogProbability: Switch = False,
 ) -> Value:
-    """Return the negative log likelihood of probabilities `x`, or of log probabilities.
+    """Return the negative log likelihood for `x`: probabilities, or log probabilities.
 
     If `x` is the result of a softmax (or a log softmax), the loss is computed from the softmax's
     input, in FLOAT. Otherwise, as in PopART, probabilities below 1e-7 are replaced by 1e-7, so a
@@ -867,7 +871,7 @@ def _nll(
     if labels.dtype is INT:
         g.classes(labels, x.shape[min(len(x.shape) - 1, 1)], ignoreIndex)
         if ignoreIndex is not None:
-            masked = g.constant(-1, INT)  # It has the bits of MASKED_LABEL_CODE.
+            masked = g.constant(-1, INT)  # -1 has the bits of MASKED_LABEL_CODE.
             labels = g.op("select", g.op("eq", labels, ignoreIndex), masked, labels)
         labels = g.op("reinterpret", labels, dtype=UNSIGNED_INT)
     scores = input_of(g, x, "log_softmax" if inputIsLogProbability else "softmax")

@@ -626,10 +626,11 @@ Tensors = Sequence[Tensor]
 def for_loop(
     count: Natural, body: Callable[..., Tensors | Tensor], inputs: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Return the tensors after `count` steps of `body`; each step gets the results of the last one.
+    """Return the tensors after `count` steps of `body`, the first of which gets `inputs`.
 
-    `body(*tensors)` must return as many tensors as `inputs` contains, with the same shapes and
-    dtypes. The program contains each step, so compiling takes time in proportion to `count`.
+    Each further step gets the results of the previous step. `body(*tensors)` must return as many
+    tensors as `inputs` contains, with the same shapes and dtypes. The program contains each step,
+    so compiling takes time in proportion to `count`.
 
     :raises ModelError: if `body` returns tensors of another number, shape or dtype.
     """
@@ -724,9 +725,10 @@ class MultiConv:
 class Block:
     """A context manager that places operations on an IPU: `with Block("second", ipu_id=1):`.
 
-    `ipu_id` is the number of the IPU in each replica. If it is None, the block runs on the IPU of
-    the stage of the execution strategy that contains `user_id`, or on IPU 0 if the strategy has no
-    stages. Operations after the block stay on its IPU until another block begins.
+    `ipu_id` is the number of the IPU in each replica. If it is None, the execution strategy
+    decides. The block runs on the IPU of the stage whose blocks include `user_id`, or on IPU 0 if
+    the strategy has no stages. Operations after the block stay on its IPU until another block
+    begins.
     """
 
     def __init__(self, user_id: object = None, ipu_id: Ipu | None = None) -> None:
@@ -849,8 +851,8 @@ class _Compiled:
     - `mirror`: the connection between the module's tensors and the device's variables.
     - `reads`: the names of the attributes that forward has read, by module.
     - `description`: the Python values and settings on which the program depends.
-    - `constants`: a hashable value that changes if one of the module's tensors that are constants
-      in the program changes.
+    - `constants`: a hashable value of the module's tensors that the program contains as constants.
+      It changes if one of these tensors changes.
     - `shapes`: the shapes and dtypes of the tensors among the arguments.
     - `inputs`: the names of these tensors, in the order of the captured inputs.
     - `marked`: the inputs that may contain the label that a loss ignores.
@@ -921,7 +923,7 @@ class PoplarExecutor(WithoutSome):
             raise missing_with_page("PoplarExecutor", name, type(self).not_here, dir(self))
 
         def __setattr__(self, name: str, value: Argument) -> None:
-            """Set the module's attribute of this name, unless the executor has the attribute."""
+            """Set the attribute of the module if only the module has it, else of the executor."""
             module = vars(self).get("module")
             is_own = name in vars(self) or hasattr(type(self), name)
             if is_own or not hasattr(module, name):
@@ -983,8 +985,8 @@ class PoplarExecutor(WithoutSome):
     def attachToDevice(self) -> None:
         """Copy the module's weights to the device.
 
-        :raises ModelError: before the first compilation, and if another attached executor uses a
-            tensor of this module and one of the two executors changes the tensor.
+        :raises ModelError: before the first compilation. Also if another attached executor uses a
+            tensor of this module, and one of the two executors changes this tensor.
         """
         self._compiled()
         self._refuse_shared()
@@ -1113,9 +1115,9 @@ class PoplarExecutor(WithoutSome):
         learning-rate scheduler does not need this function, because each call reads the learning
         rates of the executor's optimiser.
 
-        :raises ModelError: for an inferenceModel, if the device does not implement the optimiser,
-            and if a program is compiled and the two optimisers differ in more than their learning
-            rates.
+        :raises ModelError: for an inferenceModel, and for an optimiser that the device does not
+            implement. Also if a program is compiled, and the two optimisers differ in more than
+            their learning rates.
         """
         if not self.training:
             raise ModelError(f"""setOptimizer() was called on the {self.name}, which does not
@@ -1152,7 +1154,8 @@ class PoplarExecutor(WithoutSome):
     def _description(self, call: Arguments, names: Reads) -> Hashable:
         """Return the Python values and settings on which the program depends, to compare with ==.
 
-        The result does not include the shapes of the arguments and the module's constant tensors.
+        The result includes neither the shapes of the arguments nor the elements of the module's
+        constant tensors.
         """
         settings = dict(vars(self.options))
         # These options affect only the selected outputs and the progress line, so the program does
@@ -1281,8 +1284,8 @@ class PoplarExecutor(WithoutSome):
     def estimate(self, *args: Argument, byte_inputs: bool = False, **kwargs: Argument) -> Estimate:
         """Return the modelled cycles and memory of a step for the given arguments.
 
-        Pass the same tensors as to a call. Nothing is built or run: see `ir.estimate`, which also
-        describes `byte_inputs`.
+        Pass the same tensors as to a call. Nothing is built or run. The docstring of
+        `ir.estimate` describes the result and `byte_inputs`.
 
         :raises ModelError: if the module cannot be captured, or if the batch does not divide into
             micro-batches.

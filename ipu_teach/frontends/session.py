@@ -195,7 +195,7 @@ def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
 
     "all" selects every row, "final" the last row, and "everyn" the rows n - 1, 2n - 1, and so on.
     "sum" returns one row, the sum of all rows, in the dtype of `rows` (HALF is added in FLOAT). The
-    result has this axis 0 in all modes. Only "everyn" uses `n`.
+    result has an axis 0 in all modes. Only "everyn" uses `n`.
     """
     if mode == "sum":
         # HALF is added in float32, so that the sum is rounded only once.

@@ -1,10 +1,10 @@
 """The objects of which learners build programs: tensors, vertices, and their graphs.
 
-Compared with `tiny`, tensors are views of any shape, and equal views refer to the same layout. Each
-codelet has a table with a row for each of its vertices, and vertices are added one at a time or in
-bulk. Codelets have every kind of field that Poplar has, and run on one worker thread, on all six,
-or on the whole tile. For error messages, each object stores the line of the learner's code that
-created it.
+Compared with `tiny`, tensors are views of any shape, and equal views refer to the same layout. A
+compute set has a table for each codelet, in which a row is a vertex. Vertices are added one at a
+time or in bulk. Codelets have every kind of field that Poplar has, and run on one worker thread, on
+all six, or on the whole tile. For error messages, each object stores the line of the learner's code
+that created it.
 
 The package also has linear mappings, streams, remote buffers, clones, virtual graphs, replicas, and
 the registers that control arithmetic.

@@ -346,7 +346,7 @@ def _edge(
 def _elements(
     graph: Graph, field: Field, parts: Sequence[Tensor], count: int
 ) -> tuple[Array, Array]:
-    """Return (offsets, layout ids) of a field whose vertex i is connected to entry i of each part.
+    """Return (offsets, layout ids) of a field that connects vertex i to entry i of each part.
 
     `parts` are tensors. The entries of a part are its elements along the first axis. If a part has
     only one entry, all vertices share it. Both arrays have an entry for each of `count` vertices.
@@ -376,7 +376,7 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
 
 
 def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tuple[Array, Array]:
-    """Return (the ids of the distinct layouts, for each row the index of its layout in these ids).
+    """Return (ids, indices): the distinct layouts' ids, and for each row the index of its id.
 
     Each row of `rows` contains the element positions of a region, relative to its first element.
     `shape` is the shape of every region.

@@ -36,7 +36,7 @@ class DebugContext(str):
 
 
 def scoped(name: str | None, debug_context: str | None, call: str) -> str | None:
-    """Return `name` inside the scope `debug_context`, or None if both arguments are None.
+    """Return `name` inside the scope `debug_context`, or None if both are missing.
 
     `call` is the name of the calling method, which error messages contain.
     """

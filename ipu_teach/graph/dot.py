@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Node(Protocol):
-    """The part of a program's interface that this module uses: its children.
+    """A program. The protocol contains only the method `children`.
 
     Programs are built from graphs, so the classes of programs cannot be imported here.
     """
@@ -65,7 +65,8 @@ def vertex_graph(graph: Graph, programs: Programs = None) -> str:
 def compute_graph(graph: Graph, programs: Programs = None) -> str:
     """Return GraphViz text for every compute set and the variables that it reads and writes.
 
-    With `programs`, only the compute sets and the copies that they execute are drawn.
+    With `programs`, only the compute sets that they execute are drawn, and in addition the copies
+    that they execute. By default, no copies are drawn.
     """
     sets, copies = _used(graph, programs)
     boxes = []

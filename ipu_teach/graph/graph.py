@@ -850,7 +850,7 @@ class Graph(WithoutSome):
     ) -> None:
         """Write the vertices and their variables as GraphViz text to a path or an open file.
 
-        `programs` is a program or a list of programs: only the vertices that they execute are
+        With `programs`, a program or a list of programs, only the vertices that they execute are
         drawn. Raises `GraphObjectCreationError`.
         """
         outline.write(dot.vertex_graph(self, programs), path, "output_vertex_graph()")
@@ -860,8 +860,9 @@ class Graph(WithoutSome):
     ) -> None:
         """Write the compute sets and their variables as GraphViz text to a path or an open file.
 
-        `programs` is a program or a list of programs: only the compute sets and the copies that
-        they execute are drawn. Raises `GraphObjectCreationError`.
+        With `programs`, a program or a list of programs, only the compute sets that they execute
+        are drawn, and in addition the copies that they execute. By default, no copies are drawn.
+        Raises `GraphObjectCreationError`.
         """
         outline.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
 
@@ -876,7 +877,7 @@ class Graph(WithoutSome):
         return Tensor.of(self._top, dtype, offset, self._layouts.listed(positions - offset))
 
     def variable_map(self) -> TileMap:
-        """Return the variable of each byte: a tile map with variable numbers as tile numbers.
+        """Return a tile map that contains each byte's variable number in place of its tile.
 
         Raises `GraphObjectCreationError` for the top-level graph of replicas.
         """

@@ -27,10 +27,11 @@ Shape = tuple[int, ...]
 # each axis.
 Cuts = tuple[tuple[int | None, ...], ...]
 
-# The maximum number of elements or pieces that are listed one by one. So many positions take 2 GB.
+# The maximum number of elements or pieces that are listed one by one. 2**28 positions take 2 GB.
 MOST_LISTED = 2**28
 MOST_DIMENSIONS = 32
-_SMALL = 4096  # Longer lists of positions are stored in 32 bits, and compared by hash.
+# Longer lists of positions are compared by hash, and are stored in 32 bits if the positions fit.
+_SMALL = 4096
 
 
 class Layout:
@@ -349,7 +350,7 @@ def is_whole(value: object) -> TypeGuard[int]:
 
 
 def as_array(values: object) -> Array:
-    """Return `values` as an array, or an array of None if that is impossible."""
+    """Return `values` as an array. If that is impossible, return an array that contains None."""
     try:
         return np.asarray(values)
     except (ValueError, OverflowError, MemoryError):

@@ -295,8 +295,8 @@ def linear_mapping(count: int, num_tiles: int, grain: int, min_elements: int) ->
     The list ends with the last tile in use, and each tile has one interval (begin, end). The
     elements are distributed in order and in groups of `grain`, over as few tiles as possible, and
     evenly among these tiles. No tile gets more than `min_elements` elements, rounded up to whole
-    groups. If that is less than an even share of all `num_tiles` tiles, this share is the limit
-    instead.
+    groups. If an even share of the elements over all `num_tiles` tiles is larger than this limit,
+    that share is the limit instead.
     """
     grains = -(-count // grain)
     grains_per_tile = max(-(-grains // num_tiles), -(-min_elements // grain), 1)

@@ -1,10 +1,11 @@
 """Replicated graphs: the graph of one replica, and the top-level graph of all replicas.
 
 A learner builds the graph of one replica, which has the tiles of one replica. The top-level graph
-has the tiles of all replicas. Its addresses contain an image of each replica's memory, far apart
-from each other, followed by its own variables. In the top-level graph, a variable of shape s is a
-view of shape (R, *s) (`Graph.get_non_replicated_tensor`), so the author of a collective works with
-ordinary tensors. The compiler removes the gaps between the images (`compile.replicas`).
+has the tiles of all replicas. Its memory begins with an image of each replica's memory. The images
+are far apart from each other, and the top-level graph's own variables follow them. In the top-level
+graph, a variable of shape s is a view of shape (R, *s) (`Graph.get_non_replicated_tensor`), so the
+author of a collective works with ordinary tensors. The compiler removes the gaps between the images
+(`compile.replicas`).
 """
 
 from __future__ import annotations

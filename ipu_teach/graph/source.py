@@ -1,7 +1,7 @@
 """The line of the learner's code that created an object.
 
-The line is stored as a file and a line number. Its source text is looked up only when an error
-needs it.
+The line is stored as a file and a line number. Its source text is looked up only when an error or a
+report shows it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class RowLines:
 def line_of(row: int, spans: Iterable[tuple[int, int, Line]]) -> Line:
     """Return the line of code that last changed a row of a table.
 
-    `spans` contains (first row, row after the last, line) for each change, the latest change first.
+    `spans` is the result of `RowLines.spans`: (first row, row after the last, line) of each span of
+    rows, the latest span first.
     """
     return next((line for start, stop, line in spans if start <= row < stop), NOWHERE)
 

@@ -168,7 +168,7 @@ class TileTable:
         ]
 
     def _covering(self, first_blocks: Array, last_blocks: Array) -> TileMap:
-        """Return the blocks that a look-up needs as one tile map.
+        """Return one tile map that contains the blocks that a look-up needs.
 
         They are the blocks from `first_blocks[i]` to `last_blocks[i]` (included), for all i. If the
         arrays are empty, the first block is returned. The map is not valid at addresses in other
@@ -331,8 +331,8 @@ def meet(
 def paint(log: Array, memory_bytes: int) -> TileMap:
     """Return the tile map after a log of (start, stop, tile) rows.
 
-    Later rows override earlier ones. After a row that ends at `memory_bytes`, no unmapped piece is
-    added.
+    Later rows override earlier ones. An unmapped piece follows the last mapped piece, unless that
+    piece ends at `memory_bytes`.
     """
     if len(log) == 0:
         return TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))

@@ -155,7 +155,7 @@ class Variables:
         return self.all[number]
 
     def map(self) -> TileMap:
-        """Return the variable of each byte: a tile map with variable numbers as tile numbers."""
+        """Return a tile map that contains each byte's variable number in place of its tile."""
         if len(self._map.start) != len(self.all):
             self._map = TileMap(
                 np.array(self._starts, np.int64), np.arange(len(self.all), dtype=np.int32)
@@ -184,7 +184,7 @@ class Variables:
         ]
 
     def refuse_constant(self, tensor: Tensor, call: str) -> None:
-        """Raise `GraphObjectCreationError` if `tensor`, to which `call` writes, has constants."""
+        """Raise `GraphObjectCreationError` if `call` would write to a constant in `tensor`."""
         for v in self.constants_in(tensor):
             raise GraphObjectCreationError(f"""{call} would write to the constant {v.name!r}.
                 where: {tensor!r}

@@ -2,7 +2,7 @@
 
     x: Input[Vector[FLOAT, VectorLayout.ONE_PTR]]
 
-A layout is a class that is never instantiated, as a dtype is, so that the line above passes a type
+Like a dtype, a layout is a class that is never instantiated, so that the line above passes a type
 checker. It only changes the bytes of a vertex's edge pointers. ONE_PTR is an exception: it stores
 no length, so taking the length of such a field, or looping over it, is an error.
 """

@@ -129,9 +129,9 @@ class Field:
 
     `kind` is "input", "output", "inout" or "state". `depth` is 0 for a number, 1 for a Vector and 2
     for a matrix or a list of vectors. `form` is "edges" for Vector[Input[…]], "list" for a
-    VectorList, and empty otherwise. `layouts` contains the declared layout of each Vector,
-    outermost first, or None for a Vector without one; it is empty if no layout was declared. In a
-    template, `dtype` may be a TypeVar.
+    VectorList, and empty otherwise. `layouts` is empty if no layout was declared. Otherwise, it
+    contains the layout of each Vector, outermost first, and None for a Vector without a layout. In
+    a template, `dtype` may be a TypeVar.
     """
 
     name: str

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 FieldContent: TypeAlias = Tensor | Sequence[Tensor] | ArrayLike
 FieldValue: TypeAlias = FieldContent | None  # None leaves the field unconnected or unwritten.
 UNCONNECTED = -1
-# The maximum number of cycles of a vertex, which takes the chip about ten minutes. With this limit,
-# sums over very many vertices fit into 64 bits.
+# The maximum number of cycles of a vertex. The chip takes about ten minutes for this number. With
+# this limit, sums over very many vertices fit into 64 bits.
 MOST_CYCLES = 10**12
 
 
@@ -64,8 +64,9 @@ class VertexTable:
         # codelet with state never takes it.
         self.most_usual = -1 if self.state else len(self.edges)
         self.state_values: dict[str, list[Any]] = {name: [] for name in self.state}
-        # The sizes of Vectors of state without a value, and the parts of lists that are connected
-        # part by part. Keys are (field name, row).
+        # `sizes` contains the sizes that were set for state Vectors, which may have no value yet.
+        # `parts` contains the parts of lists that are connected part by part. The keys of both are
+        # (field name, row).
         self.sizes: dict[tuple[str, int], int] = {}
         self.parts: dict[tuple[str, int], list[Tensor | None]] = {}
         self.order = array("i")
@@ -128,7 +129,7 @@ class VertexTable:
         return value.offset, value.layout.id
 
     def state_value(self, name: str, value: FieldContent) -> Any:
-        """Return `value` as a number of the state field's dtype, or as an array for a Vector.
+        """Return `value` in the dtype of a state field: a number, or an array for a Vector.
 
         `name` is the name of the state field. Raises `TensorCreationError`, `GraphConnectionError`
         and `GraphObjectCreationError`.

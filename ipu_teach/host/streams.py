@@ -152,7 +152,7 @@ class SharedFeed:
 
 
 def _with_replica(function: Function, replica: int) -> Function:
-    """Return a copy of `function` whose parameter `replica` is set to the number `replica`.
+    """Return a function that calls `function` with the number `replica` as argument `replica`.
 
     If `function` has no parameter `replica`, it is returned unchanged.
     """

@@ -15,8 +15,8 @@ from ipu_teach.frontends.keras.model import Model, Sequential
 from ipu_teach.frontends.keras.saving import load_model
 from ipu_teach.keras import callbacks, data, ipu, layers, losses, metrics, optimizers
 
-# Programs for TensorFlow write `tf.keras`. After `from ipu_teach import keras as tf`, it is this
-# module.
+# Programs for TensorFlow write `tf.keras`. After `from ipu_teach import keras as tf`, `tf.keras` is
+# this module.
 keras = sys.modules[__name__]
 mixed_precision = SimpleNamespace(
     set_global_policy=set_global_policy, LossScaleOptimizer=optimizers.LossScaleOptimizer

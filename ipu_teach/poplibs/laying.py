@@ -89,8 +89,8 @@ def pieces_of(
     """Yield a pair (tile, edges) for each tile that has elements of `placed`.
 
     `operands` maps names of fields to tensors with the shape of `placed`. For each tile, `edges`
-    maps the same names to a part of each tensor: the elements at those positions that `placed` has
-    on this tile. `edges` also contains `state`, which is the same for all tiles.
+    maps the same names to a part of each tensor: the elements at the positions at which `placed`
+    has elements on this tile. `edges` also contains `state`, which is the same for all tiles.
     """
     flat_operands = {field: tensor.flatten() for field, tensor in operands.items()}
     for tile, intervals in tile_pieces(graph, placed):
@@ -112,8 +112,8 @@ def add_per_tile(
     """Add a vertex on each tile that has elements of `placed`, all vertices in one call.
 
     `operands` maps names of fields to tensors with the shape of `placed`. A vertex is connected to
-    a part of each tensor: the elements at those positions that `placed` has on the vertex's tile.
-    `state` contains the fields that are the same for all vertices.
+    a part of each tensor: the elements at the positions at which `placed` has elements on the
+    vertex's tile. `state` contains the fields that are the same for all vertices.
     """
     shares = TileShares(*graph.mapped_pieces(placed))
     columns = {field: shares.column(tensor.flatten()) for field, tensor in operands.items()}

@@ -305,8 +305,8 @@ def _moved_by_adam(eps: float, eps_hat: bool) -> Expression:
     * the square root of the factor that corrects the second mean;
     * the factor by which decoupled weight decay multiplies the parameter.
 
-    The divisor is the root of the second mean plus `eps`. If `eps_hat` is true, `eps` is added
-    before the correction, and otherwise after it.
+    The function divides by the sum of `eps` and the root of the second mean. If `eps_hat` is true,
+    `eps` is added before the root is corrected, and otherwise after that.
     """
 
     def moved(

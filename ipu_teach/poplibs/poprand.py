@@ -1,12 +1,12 @@
 """Random numbers and dropout, from the random number generators of the tiles.
 
-Each function generates a random number for every element of a *reference* tensor, on the element's
-tile. Every tile has a stream of random numbers for each of its six workers. A stream depends only
-on the `seed`, the `seed_modifier`, the tile and the worker. The elements of a tile, in the order of
-the reference, are divided into one block per worker. The same seed, modifier and tile mapping
-therefore give the same numbers, in every run and on a machine of any size. The backward pass can
-thus generate the dropout mask of the forward pass again. Give each call in a program a different
-modifier.
+Each function except `set_seed` generates a random number for every element of a *reference* tensor,
+on the element's tile. Every tile has a stream of random numbers for each of its six workers. A
+stream depends only on the `seed`, the `seed_modifier`, the tile and the worker. The elements of a
+tile, in the order of the reference, are divided into one block per worker. The same seed, modifier
+and tile mapping therefore give the same numbers, in every run and on a machine of any size. The
+backward pass can thus generate the dropout mask of the forward pass again. Give each call in a
+program a different modifier.
 
 `seed` is a tensor of two UNSIGNED_INT, which a program may change between runs. If `seed` is None,
 the workers continue their own streams, which begin with `set_seed`, `set_hw_seeds` or the option
@@ -545,12 +545,12 @@ def shaped_dropout(
 ) -> Tensor:
     """Return x times a random mask of the shape of `reference`, which is broadcast to x.
 
-    For example, a mask [rows, 1] multiplies whole rows of x by `scale`, or replaces them by 0. Each
-    element of the mask keeps the elements of x that it multiplies with probability
-    `keep_probability`, rounded to a multiple of 1 / 65,536. x and the result are FLOAT or HALF, and
-    the result has the tile mapping of x. The mask depends only on the seed, the modifier, the
-    probability and the tile mapping of `reference`. As in PopLibs, there are two compute sets, for
-    the mask and for the product.
+    For example, a mask [rows, 1] multiplies whole rows of x by `scale`, or replaces them by 0. With
+    probability `keep_probability`, rounded to a multiple of 1 / 65,536, an element of the mask
+    keeps the elements of x that it multiplies. x and the result are FLOAT or HALF, and the result
+    has the tile mapping of x. The mask depends only on the seed, the modifier, the probability and
+    the tile mapping of `reference`. As in PopLibs, there are two compute sets, for the mask and for
+    the product.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     :raises TensorCreationError: if a number is out of range of its dtype.

@@ -91,7 +91,8 @@ def calc_linear_tile_mapping(
     path, such as 2 FLOAT or 4 HALF. As few tiles as possible are used, and the elements are
     distributed over them as evenly as possible. A tile gets at most `min_elements_per_tile`
     elements (default: 128 bytes) or, if that is more, the number of elements per tile when all
-    tiles are used. Small tensors therefore use fewer tiles.
+    tiles are used. Both limits are rounded up to whole groups. Small tensors therefore use fewer
+    tiles.
 
     :raises IPUTeachError: if an argument is wrong; usually it is a PoplibsError.
     """
@@ -421,8 +422,8 @@ def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> lis
 def template_vertex(name: str, *dtypes: type[DType]) -> str:
     """Return the name of an instance of a codelet template, such as "Scale<float>".
 
-    `template_vertex("Scale", FLOAT)` is a name for `graph.add_vertex` after
-    `graph.add_codelets(Scale)`.
+    After `graph.add_codelets(Scale)`, you can pass the name `template_vertex("Scale", FLOAT)` to
+    `graph.add_vertex`.
 
     :raises PoplibsError: if `name` is not a string, or there are no `dtypes`.
     :raises PoplarTypeError: if one of the `dtypes` is not a dtype.

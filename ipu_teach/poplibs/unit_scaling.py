@@ -31,9 +31,9 @@ _POINTS = 240_001
 class LinearScales:
     """The scaling factors of the three matrix products of a linear layer.
 
-    `output` is the factor for the product inputs x weights, `input_gradient` the factor for output
-    gradient x transposed weights, and `weight_gradient` the factor for transposed inputs x output
-    gradient.
+    - `output`: the factor for the inputs times the weights.
+    - `input_gradient`: the factor for the output gradient times the transposed weights.
+    - `weight_gradient`: the factor for the transposed inputs times the output gradient.
     """
 
     output: float

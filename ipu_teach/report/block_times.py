@@ -53,7 +53,7 @@ class BlockRun:
 
     @property
     def type(self) -> str:
-        """The kind of the block: always "Block", even if `program_filter` selected a program."""
+        """The kind of the block: "Block", even for a program that `program_filter` selected."""
         return self.program.type
 
     @property

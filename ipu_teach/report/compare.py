@@ -53,7 +53,7 @@ class Change:
 
     @property
     def change(self) -> float:
-        """The value after minus the value before."""
+        """The difference `after` - `before`."""
         return self.after - self.before
 
 

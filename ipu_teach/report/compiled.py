@@ -40,8 +40,8 @@ from ipu_teach.types import Array
 class CompiledProfile(Profile):
     """A profile that computes its answers from the cost model `cost` of a compiled program.
 
-    `looped` maps each codelet that ran vertex by vertex because of `vertex_loop=True` to the
-    reason.
+    The keys of `looped` are the codelets that ran vertex by vertex because of `vertex_loop=True`.
+    Its values are texts that state this reason.
     """
 
     def __init__(self, cost: CostModel, looped: Mapping[type[Vertex], str] | None = None) -> None:
@@ -278,7 +278,8 @@ def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
 
     Methods of `Vertex` itself, special methods, and methods without source text are left out. The
     source text of a library class is not the learner's, so for such a class the result is a single
-    pair: the name of the class and the first sentence of its docstring.
+    pair: the name of the class and the first sentence of its docstring. If the class has no
+    docstring, the result is ().
     """
     defining_class = next(
         c for c in codelet.__mro__ if not c.__module__.startswith("ipu_teach.graph")
@@ -301,6 +302,6 @@ def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
                 try:
                     text = dedent(inspect.getsource(attribute)).rstrip()
                 except (OSError, TypeError, IndentationError):
-                    continue  # Code that `exec` ran has no source text.
+                    continue  # There is no source text, for example if `exec` ran the code.
                 texts[method_name] = (f"{owner.__name__}.{method_name}", text)
     return tuple(texts.values())

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Executions:
     """All executions of one compiled step, over all leaves of the programs that execute it.
 
-    `step` is the number of the compiled step. `times` maps this number to the number of executions.
-    If the cycles of the step depend on data, each different measurement has its own compiled step,
-    so `times` has an entry for each measurement.
+    `step` is the number of the compiled step. `times` maps step numbers to numbers of executions.
+    Its only key is usually `step`. But if the cycles of the step depend on data, each different
+    measurement has its own compiled step, so `times` has an entry for each measurement.
     """
 
     step: int

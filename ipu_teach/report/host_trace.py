@@ -168,7 +168,7 @@ class HostTrace:
         return Table(events)
 
     def waiting(self) -> Table[Waiting]:
-        """Return a row for each host function that the device waited for, longest wait first."""
+        """Return a row for each host function the device waited for, longest in total first."""
         run_seconds = sum(e.duration for e in self.events if is_run(e))
         waits_by_name: dict[str, list[float]] = {}
         for event in filter(is_wait, self.events):

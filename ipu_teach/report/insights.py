@@ -115,8 +115,8 @@ def _fit(report: Report) -> Iterator[Insight]:
         )
         is_data = category in (VARIABLES, CONSTANTS)
         largest_name, largest_bytes = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
-        # The text names the largest variable if that takes at least a tenth of the bytes of its
-        # category. Otherwise, the text names the category.
+        # The text names the largest variable if this variable takes at least a tenth of the bytes
+        # of its category. Otherwise, the text names the category.
         category, category_bytes = (
             (repr(largest_name), largest_bytes)
             if is_data and 10 * largest_bytes >= category_bytes
@@ -304,10 +304,10 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
 
 
 def _pieces(report: Report) -> Iterator[Insight]:
-    """Yield a finding for each step in which a tile spends long on copying pieces within itself.
+    """Yield a finding for each step in which a tile takes long to copy data within its memory.
 
-    The copies must move more than one piece and take more than the fraction `GATHERING` of the
-    step's cycles. There are at most `FULLEST` findings.
+    The copies must move more than one piece of data and take more than the fraction `GATHERING` of
+    the step's cycles. There are at most `FULLEST` findings.
     """
     step_costs = [report.step_cost(number) for number in np.flatnonzero(report.executions).tolist()]
     copies = [

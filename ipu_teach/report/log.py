@@ -55,7 +55,7 @@ class RunLog:
       list of compiled steps if the last compiled steps did not run.
     - `runs` has the first `MOST_RUNS` calls of `Engine.run`.
     - `unrecorded` is the number of steps that ran while profiling was disabled.
-    - `runs_left_out` is the number of calls of `Engine.run` after these.
+    - `runs_left_out` is the number of calls of `Engine.run` after those in `runs`.
     - `rows` has the row numbers of the first `MOST_ROWS` rows that were copied to or from remote
       buffers.
     """
@@ -78,7 +78,7 @@ class StepLog:
 
     - `measured` has executions of steps whose cycles depend on data. Executions with equal cycles
       are stored once. The step numbers of these entries follow the numbers of the compiled steps.
-    - `most` is the number of steps whose order is recorded.
+    - `most` is the maximum number of steps whose order is recorded.
     - `moves` (int64[compiled steps]) is the number of rows of remote buffers that each step copies.
     """
 
@@ -97,7 +97,7 @@ class StepLog:
         self.forget()
 
     def forget(self) -> None:
-        """Discard the log, as if nothing had run. The numbers of measured steps do not change."""
+        """Discard the log, as if nothing had run. Measured steps keep their step numbers."""
         self.order = array("i")
         # The number of executions of each step that are missing in `order` because `order` was
         # full.

@@ -150,7 +150,7 @@ class StepFacts:
     """A compiled step.
 
     - `compute_set` is the number of the compute set that the step executes, or -1.
-    - `sync` says which tiles wait for each other before the step under the sync pattern FULL: no
+    - `sync` says which tiles wait for each other before the step if the sync pattern is FULL: no
       tiles (`NO_SYNC`), the tiles of each IPU (`INTERNAL`), or the tiles of several IPUs
       (`EXTERNAL`).
     - `to_device` is True if the step copies data to the device, False if it copies data from the

@@ -405,8 +405,8 @@ class IpuRow:
     """The work and the waiting of one IPU in a run, in modelled cycles.
 
     - `ipu` is the number of the IPU. On a machine with I/O tiles, it is an index of `Target.sets`.
-    - `busy_cycles` are the cycles in which the IPU works. The part `shared_cycles` is in steps
-      before which several IPUs wait for each other.
+    - `busy_cycles` are the cycles in which the IPU works. `shared_cycles` is the part of these
+      cycles that belongs to steps before which several IPUs wait for each other.
     - `waiting_cycles` are the cycles in which the IPU waits for other IPUs. It waits longest for
       the IPU `waits_for`, which is -1 if it never waits.
     - `held_cycles` are the cycles for which other IPUs wait for this IPU, summed over the waiting
@@ -568,7 +568,7 @@ class Compilation(WithoutSome):
 
     @property
     def tiles(self) -> Lazily[Tile]:
-        """The tiles in order, with their memory at its peak, which is computed on request."""
+        """The tiles in order, with their memory at its peak, each computed when it is indexed."""
         target = self.target
         memory = self._report.memory
         return Lazily(

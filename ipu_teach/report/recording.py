@@ -20,7 +20,8 @@ from ipu_teach.types import Array, from_quarter
 
 MOST_ELEMENTS = 65_536  # The maximum number of elements in all recorded tensors together.
 MOST_ENTRIES = 1_000_000  # The maximum number of steps plus changed elements in a recording.
-HOST = -1  # In `Recording.steps`, this number means that the host wrote between two runs.
+# In `Recording.steps`, this number means that the host changed recorded elements before a run.
+HOST = -1
 
 # A function that takes a tensor and returns two arrays: the values of its elements, and whether
 # each element has been written (bool).
@@ -130,8 +131,8 @@ class Recording:
     """The values of the recorded tensors, step by step.
 
     - `report` is the report of the last run, or None before the first run.
-    - `steps` has the numbers of the compiled steps that were recorded, in order. Each write of the
-      host between two runs is an additional entry `HOST`.
+    - `steps` has the numbers of the compiled steps that were recorded, in order. An entry `HOST`
+      before the steps of a run means that the host has changed recorded elements before this run.
     - `first` is the number of steps that the engine had run before the recording began.
     - `missed` is the number of steps that ran after the recording was full.
 

@@ -531,12 +531,12 @@ class Report(WithoutSome):
 
     @property
     def grounds(self) -> dict[str, float]:
-        """A dict from each kind of evidence (`target.GROUNDS`) to its fraction of all cycles.
+        """A dict from kinds of evidence (`target.GROUNDS`) to their fractions of all cycles.
 
-        The cycles are modelled, and the fractions add up to 1. If some vertices have no cycle
-        estimate, there is also the key "no estimate". Its value is the number of these vertices
-        divided by the number of all vertices that ran. The cycles of vertices without an estimate
-        are missing from every sum.
+        Kinds without cycles are left out. The cycles are modelled, and the fractions add up to 1.
+        If some vertices have no cycle estimate, there is also the key "no estimate". Its value is
+        the number of these vertices divided by the number of all vertices that ran. The cycles of
+        vertices without an estimate are missing from every sum.
         """
         profile = self.profile
         executions = enumerate(self.executions.tolist())

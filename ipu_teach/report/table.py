@@ -121,8 +121,7 @@ def finds(pattern: object, call: str, empty: bool = True) -> Finds:
     """Return a function that tests whether a name matches the regular expression `pattern`.
 
     The match may be anywhere in the name. If `pattern` is empty, every name matches if `empty` is
-    True, and no name matches otherwise. Error messages name the call or option
-    `call`.
+    True, and no name matches otherwise. Error messages name the call or option `call`.
 
     :raises InvalidOptionError: if `pattern` is not a regular expression.
     """

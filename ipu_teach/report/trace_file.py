@@ -42,9 +42,9 @@ def chrome_trace(
     - If `host` is True, the trace also has the host's events and counters, with their measured
       times.
 
-    The trace ends before the step with which it would have more than `most_events` events of the
-    device. The entry "otherData" in the trace has the number of steps that are missing for this
-    reason.
+    The steps in the trace end before the step with which it would have more than `most_events`
+    events of the device. The entry "otherData" in the trace has the number of steps that are
+    missing for this reason.
 
     :raises InvalidOptionError: if there is no such tile.
     """

@@ -31,7 +31,7 @@ class WalkPlace:
 
     - `length` is the number of steps of one execution, or -1 if it depends on data.
     - `first` has the numbers of all compiled steps with which an execution can begin.
-    - `idle` is True if an execution of the node may run no step.
+    - `idle` is True if it is possible to execute the node without running any step.
     - `role` is the role of the node in its parent, such as "then" or "case 3".
     - `runs` is the number of executions of the node, and `cycles` is the sum of the cycles of these
       executions. A `Walk` sets both.
@@ -241,7 +241,7 @@ def _extent(
 
     - `length` is the number of steps of one execution, or -1 if it depends on data.
     - `first` has the numbers of all compiled steps with which an execution can begin.
-    - `idle` is True if an execution of the node may run no step.
+    - `idle` is True if it is possible to execute the node without running any step.
 
     `children` are the `WalkPlace` objects of the nodes directly below. `named_steps` maps the step
     number of each measurement to the step number of its leaf.

@@ -629,7 +629,7 @@ def _several(
 def _line_of_buffers(report: Report, step_number: int, tile: int) -> str:
     """Return the user's line that causes the exchange buffers of a step on a tile.
 
-    The result is the line that adds most of the step's vertices on the tile. If the step has no
-    vertices there, it is the line of the copy.
+    The result is the line that adds most of the step's vertices on the tile. If there is no such
+    line, or if it is not known, the result is the line of the copy.
     """
     return report.profile.lines_on(step_number, tile)[0] or report.profile.steps[step_number].line

@@ -84,8 +84,8 @@ def resolve(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Verte
         raise ExecutableLoadError(f"""Several codelets named {name} match the executable.
             where: modules {modules}
             next:  pass the right one: Executable.load(path, codelets=[…]).""")
-    # If several classes of one module match, a notebook cell has run several times, and the last
-    # class is the newest.
+    # Several matching classes of one module are the result of a notebook cell that ran several
+    # times. The last class is the newest.
     return matching[-1]
 
 

@@ -296,7 +296,7 @@ class _Reader:
         table.layouts[name] = array("i", ids_by_number[layout_numbers].tobytes())
 
     def _check_edges(self) -> None:
-        """Check that all memory that vertices read or write belongs to variables."""
+        """Check that vertices, apart from their own state, read and write only variables."""
         frozen = FrozenGraph(self.graph)
         for compute_set, table in frozen.tables():
             for name, field in table.fields.items():

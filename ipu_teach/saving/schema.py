@@ -480,7 +480,7 @@ def told(name: str, value_codec: Codec) -> Codec:
 
 
 def index(table: str) -> Codec:
-    """Return the codec of an entry of the recorded list `table`, which is stored as its index.
+    """Return the codec of an entry of the recorded list `table`; a file contains its index.
 
     When reading, the codec looks up the entry with the stored index. When writing, the value must
     already be the index.

@@ -118,7 +118,8 @@ SHAPE = s.numbers(s.whole(most=MOST_BYTES), MOST_DIMENSIONS)
 VARIABLE = s.row(dict, name=s.TEXT, dtype=DTYPE, shape=SHAPE, constant=s.FLAG)
 SIZE = s.whole(1, MOST_BYTES)
 REPLICAS = s.since(3)(s.whole(1, MOST_REPLICAS))
-# Only streams to the device have a mode, so this codec reads any value, and the reader checks it.
+# This codec reads any value. The reader then checks the value, but only for streams to the device,
+# because other streams have no mode.
 MODE = s.Codec(lambda mode, _: mode.value, lambda part: part)
 STREAM = s.row(
     dict,

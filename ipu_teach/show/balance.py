@@ -2,9 +2,9 @@
 
 The upper lanes show the whole run. In each phase, the tiles are sorted by the time that they work,
 so the grey area is the time lost by waiting. The lower lanes show the chosen superstep in the same
-form, with a histogram of the tiles' working times, and with the waiting tiles on the machine. With
-several IPUs, there are lanes for each IPU, and stretches instead of supersteps: groups of
-supersteps at whose ends the IPUs wait for each other.
+form. Next to them are a histogram of the tiles' working times, and a grid of the tiles, whose
+colours show how long each tile waits. With several IPUs, there are lanes for each IPU, and
+stretches instead of supersteps: groups of supersteps at whose ends the IPUs wait for each other.
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ class _Run:
     def longest(self, entry: _Lost) -> Span | None:
         """Return the phase of a stretch in which tiles wait most, or None.
 
-        The result is None if no tile waits in a phase, or if the waiting of IPUs for each other is
-        at least as long.
+        The result is None if no tile waits in a phase, or if the IPUs wait for each other for at
+        least as many cycles as the tiles wait in that phase.
         """
         lost_by_phase = [
             (int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)
@@ -199,7 +199,7 @@ class _Run:
 
         The result is empty in these cases:
 
-        - There is no such phase, or the waiting of IPUs for each other is at least as long.
+        - There is no such phase, or the IPUs wait for each other for at least as many cycles.
         - No tile is at work during the whole phase.
         - At least half of the tiles are equally slow.
         """
@@ -352,7 +352,7 @@ class _Shown:
 
 
 def _histograms(stills: list[Still]) -> Painted:
-    """Return a mark with a histogram for each still that shows how many tiles work how long."""
+    """Return a mark with a histogram for each still: how many tiles work for how long."""
     longest = [
         max(
             int(v["work"].max())
@@ -523,7 +523,7 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     if run.several or has_namesake or is_one_of_several:
         step = f", {where}" if len(worst.stretch.steps) == 1 else ""
         where = f"{run.group} {place + 1:,}{step}"
-    if worst.runs > 1:  # The share counts all executions of the stretch, but the picture shows one.
+    if worst.runs > 1:  # The share is that of all executions, but the picture shows one execution.
         where = f"the {worst.runs:,} executions of {where}"
     part = worst.runs * worst.mean / (run.waiting * run.cycles)
     if part > 0.9995:

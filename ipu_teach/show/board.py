@@ -264,7 +264,7 @@ class _Packet(NamedTuple):
 def _packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[_Packet]:
-    """Yield the packets of a frame, unless there are many messages or messages between IPUs."""
+    """Yield the packets of a frame; none if there are many messages, or any between IPUs."""
     places = Places(board)
     messages, now = under_way(scene, frame, progress, name)
     if len(messages) > MOST_PACKETS or any(map(board.link, messages)):
@@ -311,8 +311,8 @@ def paint_packets(
 ) -> Iterator[Shape]:
     """Yield the messages between a board's boxes as packets labelled with a number or bytes.
 
-    Messages between IPUs are left out, because arrows next to the boxes show them. `paint_board`
-    draws the lines of the packets, and the arrows if there are many messages.
+    If there are messages between IPUs, the messages are drawn as arrows next to the boxes instead.
+    `paint_board` draws the lines of the packets, and the arrows if there are many messages.
     """
     messages, _ = under_way(scene, frame, progress, name)
     if any(map(board.link, messages)):

@@ -72,7 +72,7 @@ MOST_CELLS = 4096  # With more tiles than this, a cell stands for several tiles.
 FIRST_FRAMES = 256
 MANY_FRAMES = 384
 FEW_FRAMES = 100
-# In a stretch in which phases begin or end at more cycles than this, only the phases of one IPU
+# If phases begin or end at more different cycles of a stretch than this, only the phases of one IPU
 # become frames.
 MOST_EDGES = 96
 LANES_X = 340.0
@@ -217,7 +217,8 @@ class _Builder:
     """A builder of a run's scene, in which each cell stands for `tiles_per_cell` tiles.
 
     Attributes:
-        beyond: "host" and "streaming memory", as far as the run exchanges data with them.
+        beyond: a list that contains "host" and "streaming memory", each only if the run exchanges
+            data with it.
     """
 
     def __init__(self, phases: Phases, tiles_per_cell: int) -> None:

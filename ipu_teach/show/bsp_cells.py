@@ -19,9 +19,9 @@ from ipu_teach.show.scene import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-# If an exchange has more messages than this, some messages are not drawn.
+# If an exchange has at most this many messages between cells, all of them are drawn.
 MOST_MESSAGES = 64
-# In this case, the maximum number of messages of the slowest cell that are drawn.
+# If it has more messages, this is the maximum number drawn for the slowest cell.
 MOST_OF_ONE = 64
 SIDE = 264.0  # The side of the square with the tiles.
 

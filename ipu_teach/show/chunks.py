@@ -271,8 +271,8 @@ class Chunks:
         """Yield `(addresses, labels, origins, repeats)` for each field that the vertices write.
 
         `addresses`, `labels` and `origins` have an entry for each byte of the field; `labels` are
-        label ids. `repeats` is True if two values to which the same IPU had contributed were added,
-        and at least one of them arrived in round `round_`.
+        label ids. `repeats` is True if the vertices add two values to which the same IPU has
+        contributed, and at least one of these values arrived in round `round_`.
         """
         ipu = table.tiles.astype(np.int64) // self.per_ipu
         reads: list[tuple[Array, Array, Array]] = []
@@ -302,8 +302,8 @@ class Chunks:
         """Return `(labels, origins, repeats)` of the sums of several fields, added byte by byte.
 
         `parts` has [label ids, origins] for each field that is added, and `ipu` is the IPU that
-        adds each byte. `repeats` is True if two values to which the same IPU had contributed were
-        added, and at least one of them arrived in round `round_`.
+        adds each byte. `repeats` is True if a sum adds two values to which the same IPU has
+        contributed, and at least one of these values arrived in round `round_`.
         """
         labels, origins = parts[0]
         again = False
@@ -358,13 +358,13 @@ class Chunks:
     def _all_read(
         self, reads: list[tuple[Array, Array, Array]], row: Array, at: Array, ipu: Array
     ) -> tuple[Array, Array]:
-        """Return `(labels, origins)` of bytes written by vertices whose fields differ in length.
+        """Return `(labels, origins)` of bytes written by vertices with fields of different lengths.
 
         Every byte that a vertex writes gets the joined label of all bytes that the vertex reads.
-        Its origin is the address of the first byte that the vertex writes. `reads` has a tuple for
-        each field that is read: the vertex, label id and origin of each of its bytes. For each byte
-        that is written, `row` has the vertex and `at` the address. `ipu` has the IPU of each
-        vertex.
+        Its origin is the address of the first byte that the vertex writes. `reads` has one tuple of
+        three arrays for each field that is read. For each byte of the field, they contain its
+        vertex, its label id and its origin. For each byte that is written, `row` holds its vertex,
+        and `at` holds its address. `ipu` holds the IPU of each vertex.
         """
         known = self.labels
         of_row = dict[int, set[int]]()

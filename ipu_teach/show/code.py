@@ -275,9 +275,9 @@ def _estimated_cycles(groups_run: GroupsRun) -> int:
 def _without_lines(groups_of: Mapping[type[Vertex], GroupsRun], total: int) -> str:
     """Return a text: how many library vertices have no lines, and their share of `total` cycles.
 
-    The share is that of a tile's time, both for vertices in worker threads and for vertices that
-    have the tile to themselves: a worker thread has one of six issue slots, and takes six times as
-    long.
+    Cycles in worker threads and cycles of vertices that have the tile to themselves are added up,
+    because both measure a tile's time. A worker thread takes six times as long, but has only one of
+    six issue slots.
     """
     runs = estimated = spent = 0
     for codelet, groups_run in groups_of.items():

@@ -17,8 +17,8 @@ from ipu_teach.types import Array
 MOST_LETTERS = 20_000  # The approximate maximum number of letters in the texts of a scene.
 MOST_NAMED = 4  # The maximum number of elements of a message that a text names.
 MOST_PAIRS = 64  # The maximum number of tile pairs in an exchange that have texts.
-# Maps (superstep, exchange) to lines of text. The exchange is 0 if it is before the computation of
-# the superstep, and 1 if it is after it.
+# Maps (superstep, exchange) to lines of text. The number 0 stands for the exchange before the
+# computation of the superstep, and 1 for the exchange after it.
 Carried = dict[tuple[int, int], list[str]]
 
 
@@ -31,11 +31,11 @@ def said(track: Track, values: Array, written: Array) -> list[str]:
 def carried(recording: Recording, once: bool = False) -> Carried:
     """Return lines of text about the messages of a recording: one for each pair of tiles.
 
-    The key is (superstep, exchange). The exchange is 0 if it is before the computation of the
-    superstep, and 1 if it is after it. A line lists the recorded elements in the messages and their
-    values. Transfers with the host have no lines. With `once`, only the first execution of each
-    compiled step has lines. If the lines would become too long in total, later supersteps are left
-    out.
+    The result is a dict with keys (superstep, exchange). The exchange number 0 stands for the
+    exchange before the computation of the superstep, and 1 for the exchange after it. A line lists
+    the recorded elements in the messages and their values. Transfers with the host have no lines.
+    With `once`, only the first execution of each compiled step has lines. If the lines would become
+    too long in total, later supersteps are left out.
     """
     report = recording.report
     names = Names()

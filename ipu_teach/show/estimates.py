@@ -291,7 +291,7 @@ def _verb(fits: bool, count: int = 1) -> str:
 
 
 def _noun(parameter: str, key: object) -> str:
-    """Return what a number counts. The first word of `parameter` is a plural; 1 needs none."""
+    """Return `parameter`, which begins with a plural; if `key` is 1, with the singular instead."""
     return re.sub(r"^(\w*[^s\W])s\b", r"\1", parameter) if key == 1 else parameter
 
 

@@ -53,7 +53,7 @@ TWO = 4
 
 # If there are more steps than this, several steps share a column of the axis.
 MOST_STEPS = 2000
-MOMENTS = 300  # The number of columns of an axis of cycles.
+MOMENTS = 300  # The maximum number of columns of an axis of cycles.
 AXES = STEPS, CYCLES = ("steps", "cycles")
 MOST_LANES = 12  # The maximum number of variables with a lane.
 MOST_LISTED = 40  # The maximum number of variables in the list below the picture.

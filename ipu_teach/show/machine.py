@@ -3,7 +3,7 @@
 Each size is drawn with its parts, and with pipes, which are connections whose width shows their
 bandwidth. The first part is the next smaller size. Below are the links of a machine of several
 IPUs, and the bytes that a run sends over them. The constants and their sources come from
-`target.py`, which says for which constants Graphcore has published no value, so that a value is
+`target.py`. If Graphcore has published no value of a constant, `target.py` says that its value is
 assumed.
 """
 

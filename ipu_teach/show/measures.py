@@ -8,7 +8,8 @@ from __future__ import annotations
 GAP = 0.6  # The space between blocks of cells, in cells.
 NAME = 6.4  # The approximate width of a letter of a name.
 SMALLEST_LABEL = 13.0  # Cells and lanes that are smaller than this have no labels.
-TWO_LINES = 2.6  # A cell this many times SMALLEST_LABEL high shows its name and its letter.
+# A cell shows both its name and its letter if its height is at least SMALLEST_LABEL times this.
+TWO_LINES = 2.6
 # A mark with more items than this is drawn as a raster, with a pixel for each value.
 MOST_RECTANGLES = 64
 # If a message has more receivers than this, dots are drawn at the receivers instead of arrows.
@@ -20,7 +21,7 @@ BAR = 150.0  # The smallest width of a tree's column of bars.
 MARGIN = 26.0
 MOST_PARTNERS = 12  # A picture of a tile shows at most this many partners.
 LINK = 16.0  # The width of a link between IPUs.
-SIDE = 232.0  # The side of the square in which the view `machine` draws a size.
+SIDE = 232.0  # The side of the square in which the view `machine` draws each size of machine.
 SLOT = 58.0  # The height of a pipe with its texts.
 THICK = 24.0  # The thickness of the widest pipe.
 # The following measures are those of a board. A board has a box for each tile.

@@ -125,9 +125,8 @@ class _MemoryScene:
         self.tiles_per_cell = -(-self.target.num_tiles // MOST_CELLS)
         self.shown = _fullest_of(self.total, self.tiles_per_cell, self.target.tiles_per_ipu)
         self.maximum = int(self.total.max())
-        # The colours stand for fifths of the limit. If the fullest tile uses so little that a
-        # smaller value of `TOPS` suffices, the colours stand for fifths of the smallest value of
-        # `TOPS` that no tile exceeds.
+        # The colour scale ends at the smallest value of `TOPS` that no tile exceeds. If a tile
+        # exceeds the limit, it ends at the limit. Each colour stands for a fifth of the scale.
         self.top = min(t for t in TOPS if min(self.maximum, self.limit) * 1000 <= t * self.limit)
 
     def scene(self, most_named: int) -> Scene:

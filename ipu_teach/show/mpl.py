@@ -27,7 +27,7 @@ POINT = 72 / 96  # The size of a unit of the drawing in points. An inch has 96 u
 HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}
 STEPS = 4  # The number of moving pictures in a GIF for each frame of the scene.
 MOST_PICTURES = 400  # The maximum number of moving pictures in a GIF.
-# How long a GIF shows the poster and every other picture, in milliseconds.
+# How long a GIF shows the poster, and how long it shows each other picture, in milliseconds.
 POSTER_TIME, PICTURE_TIME = 1400, 150
 
 

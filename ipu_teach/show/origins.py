@@ -87,7 +87,7 @@ NONE: Array = np.zeros(0, np.int64)
 
 
 class Elements:
-    """A set of elements whose reads, writes and copies by compiled steps can be found.
+    """A set of elements, which finds those that a compiled step reads, writes and copies.
 
     `address` has the byte address of each element, and `tile` has its tile. An element that a
     vertex reads from another tile is recorded as sent only if the vertex is on a tile in `seen`.

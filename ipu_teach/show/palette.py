@@ -56,8 +56,8 @@ OTHERWISE = Code("", "", "#c2a5cf", "#8e6fa3", pattern="/")
 OTHER_VERTICES = Code("other vertices", "", "#f4978e", "#e88a80", pattern="/")
 GRADIENT_SUMS = Code("gradient sums", "", "#dcc9a0", "#cbb98c", pattern=".")
 LIVE_VALUES = Code("other live values", "", "#c7ecd4", "#cdebd6", pattern="|")
-# These seven colours have no meaning of their own. They only distinguish neighbouring tiles, which
-# are also labelled with their numbers.
+# These seven colours have no meaning of their own. They distinguish neighbouring items, such as
+# tiles, which are also labelled with their numbers.
 HUES = tuple(
     Code(f"hue {i}", "", light, dark, pattern=pattern)
     for i, (light, dark, pattern) in enumerate(

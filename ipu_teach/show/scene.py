@@ -50,8 +50,8 @@ MOST_COLUMNS = 172  # The approximate number of columns in the strip of a long r
 MOST_PERIODS = 64  # The maximum number of periods that are tried for a run.
 # The names of the fields of a still that are texts.
 WORDS = ("label", "note", "say")
-SHORT = 8  # The maximum length of texts that are not replaced by an index.
-FEW_FRAMES = 16  # The maximum number of frames for a strip without columns.
+SHORT = 8  # Texts with at most this many characters are never replaced by an index.
+FEW_FRAMES = 16  # The strip of a run with at most this many frames is never divided into columns.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
 # (headings, rows)
@@ -833,8 +833,8 @@ def _rounds(frames: Array) -> tuple[int, int, int]:
     """Return `(first frame, frames per repetition, repetitions)` of the main repeated sequence.
 
     The main one is the sequence whose repetitions cover the most frames. The only periods that are
-    tried are distances between occurrences of the middle frame's still, at most `MOST_PERIODS` of
-    them. All three numbers are 0 if none of these periods repeats.
+    tried are distances from the first frame with the middle frame's still to later such frames, at
+    most `MOST_PERIODS` of them. All three numbers are 0 if none of these periods repeats.
     """
     longest = (0, 0, 0)
     if not len(frames):

@@ -354,8 +354,8 @@ class LanesOf:
     def of(self, per_tile: Array) -> Array:
         """Convert values per tile to values per lane: int64[lanes].
 
-        If the lanes are sorted, the tiles of each IPU are sorted by their values, largest first,
-        and the value of a lane is the mean over its group of tiles.
+        If the lanes are sorted, the tiles of each of `Target.sets` are sorted by their values, the
+        largest first, and the value of a lane is the mean over its group of tiles.
         """
         if not self.is_sorted:
             return per_tile

@@ -2,8 +2,8 @@
 
 At the top are the elements of one tensor or of two, each with the number of its tile. Below are the
 tiles, with the bytes of these elements on each tile. If you point at an element, its tile is
-highlighted, and if you point at a tile, its elements are. An element that both tensors contain is
-highlighted in both.
+highlighted, and if you point at a tile, its elements are. If you point at an element that both
+tensors contain, it is highlighted in both.
 """
 
 from __future__ import annotations

@@ -162,7 +162,11 @@ def _sentence(
 
 
 def _table(observation: Observed, place: str, wrote: list[Turn]) -> Table:
-    """Return the table, with a row for each iteration: line, cycles, variables and stores."""
+    """Return the table, with a row for each iteration.
+
+    A row has the number of the iteration, its line, its cycles, its variables and stores, and
+    `place` if the iteration wrote it.
+    """
     places = {True: place, False: ""}
     cells_of = (
         (

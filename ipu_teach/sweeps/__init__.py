@@ -2,7 +2,7 @@
 
 Compared with `tiny`, which runs a program on one machine, this package runs it on machines of
 several sizes. A function of the user builds the program for each number of tiles or IPUs. The
-program runs on each machine, one after another or in parallel on an executor. The result has all
+program runs on each machine, one after another or in parallel on an executor. The result has the
 reports and a table, which also shows machines that are too small, and runs that failed or were
 interrupted.
 """

@@ -121,7 +121,7 @@ def uniform(state: Array, count: int, low: ArrayLike = 0.0, high: ArrayLike = 1.
     The result is float32[..., count], and `state` is advanced. Each word gives two numbers, the
     first of them from the low half, as in jameshanlon/prng-testing. A number is the upper 24 of 32
     bits, which single precision represents exactly; the rounding of the hardware is not published.
-    If the range is not 0 to 1, the results are rounded again and can equal `high`.
+    If the range is not 0 to 1, the results are rounded and can equal `high`.
     """
     half_words = draw(state, -(-count // 2)).astype("<u8").view("<u4")[..., :count]
     fraction = (half_words >> 8).astype(np.float32) * np.float32(2.0**-24)

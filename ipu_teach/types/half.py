@@ -69,9 +69,9 @@ def _from_single(singles: Array, words: Array) -> Array:
         kept_bits += bits
         kept_bits &= np.uint32(-(2**_DROPPED) & 0xFFFF_FFFF)
         rounded: Array = np.asarray(kept_bits.view(np.float32).astype(np.float16))
-        # Grid.round handles numbers outside the range of normal halves, except zero, which needs no
-        # rounding. Below the range, the unsigned difference wraps around, so one comparison covers
-        # both ends.
+        # Numbers outside the range of normal halves are left to Grid.round. Zero is not, because it
+        # needs no rounding. Below the range, the unsigned difference wraps around, so one
+        # comparison covers both ends.
         magnitude = bits & np.uint32(0x7FFF_FFFF)
         beyond = magnitude - _LEAST_NORMAL >= _LARGEST - _LEAST_NORMAL
         by_hand = np.asarray(beyond & (magnitude != 0)) if beyond.any() else np.False_

@@ -104,8 +104,8 @@ def best_scale(values: ArrayLike, format: QuarterFormat) -> int:
 
     It is the smallest scale from -32 to 31 at which no value is too large, or 0 if all values are
     0. `values` are finite numbers of any shape. Raises `TensorMetadataError` if `format` is not a
-        `QuarterFormat`, or if the largest value is not a normal number at any scale. Raises
-        `InvalidOptionError` if there are no values, or if one is NaN or infinite.
+    `QuarterFormat`, or if the largest value is not a normal number at any scale. Raises
+    `InvalidOptionError` if there are no values, or if one is NaN or infinite.
     """
     if not isinstance(format, QuarterFormat):
         raise TensorMetadataError(f"""best_scale() was given the format {shown(format)}, which is

@@ -60,8 +60,8 @@ class ScalarCode:
     * `endless`: whether a loop may run forever, so that it must check whether to stop
     * `lists`: the fields that are lists of vectors
     * `lines`, `heads`: the learner's statements and loops (see `writer`)
-    * `uncompiled`: the line and the text of the first code for which numba would give other bits,
-      or "". If there is such code, only the Python code may run
+    * `uncompiled`: the line and text of the first code for which numba would give other bits than
+      Python, or "". If there is such code, only the Python code may run
     """
 
     codelet: type[Vertex]

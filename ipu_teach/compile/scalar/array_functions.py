@@ -150,7 +150,7 @@ class ArrayFunctions(Arrays):
     def _factors(self, a: Vec, type_code: str, node: ast.AST) -> Factors:
         """Return Q and R of np.linalg.qr.
 
-        numpy's first loop leaves R in the upper triangle of the matrix. In the lower triangle, it
+        numpy's first loop leaves R in the upper triangle of the matrix. Below the diagonal, it
         leaves the vectors from which numpy's second loop computes Q.
         """
         (num_rows, num_columns) = a.dims

@@ -51,7 +51,7 @@ SLOT = {
     "wb": "b",
     "no": "b",
 }
-# Maps each slot to source code: for zero (`ZERO`), and for the dtype (`HELD`).
+# `ZERO` maps each slot to the source code of its zero, and `HELD` to that of its dtype.
 ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}
 HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
 
@@ -59,7 +59,7 @@ HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64",
 def kind_of(value: object) -> str:
     """Return the letters of a value's type, which are a key of `SAMPLES`.
 
-    The result is "?" for a value of any other type.
+    For any other numpy scalar, the result is its dtype, such as "c8". For other values it is "?".
     """
     if value is None:
         return "no"

@@ -40,7 +40,7 @@ class Loops(Statements):
 
         Only the code of the last translation remains. `head(exits)` writes the first line of the
         loop, and returns whether the number of iterations depends on data. The loop can also end at
-        this line, so `head` appends to `exits` the state of the variables in which it does.
+        this line, so `head` appends the variables' state at this line to `exits`.
         """
         if node.orelse:
             self.refuse(node.orelse[0], "a loop's else", "a flag that is set before the break")
@@ -129,7 +129,7 @@ class Loops(Statements):
                 self.flush()
         self.notify_watch(f"leave({self.head()})")
         scope.loops.pop()
-        if has_return:  # A return in an inlined function also ends the loops around the loop.
+        if has_return:  # A return in an inlined function also ends the loops around this one.
             with self.under(f"if {flag}:", f"if {flag}:"):
                 if scope.loops:
                     self.both(f"{scope.loops[-1][1]} = True")
@@ -160,7 +160,7 @@ class Loops(Statements):
         self.loop(head, node)
 
     def head(self) -> int:
-        """Return the number of the loop that is being translated, among all loops."""
+        """Return the index in `heads` of the loop that is being translated."""
         return self.heads.setdefault(
             (self.spot, self.scope.prefix, self.scope.loops[-1][1]), len(self.heads)
         )

@@ -208,7 +208,8 @@ class Regions(Indices):
     def view(self, owner: Arr, index: ast.expr, node: ast.AST) -> Arr:
         """Return the part of an array that an index selects.
 
-        The index has a slice, or fewer numbers than the array has axes.
+        The index has a slice, has fewer numbers than the array has axes, or selects a vector of a
+        list.
         """
         index_nodes = index.elts if isinstance(index, ast.Tuple) else [index]
         if len(index_nodes) > len(owner.dims) or (

@@ -260,7 +260,7 @@ class Statements(Expressions):
             return None
         try:
             items = range(*(ast.literal_eval(argument) for argument in node.args))
-        # An argument of range() may not be a constant, or not be an integer.
+        # Perhaps an argument of range() is not a constant, or not an integer.
         except (TypeError, ValueError):
             return None
         return list(items) if len(items) <= MOST_UNROLLED else None

@@ -215,7 +215,7 @@ class Scope:
     loops: list[tuple[tuple[list[State], ...], str]] = field(default_factory=list)
     returns: str = ""  # The variable for the function's return value, or "" for compute().
     exits: list[State] = field(default_factory=list)
-    # Whether the number of iterations that a loop completes depends on data.
+    # Whether the number of iterations that the present loop completes depends on data.
     parted: bool = False
 
 

@@ -120,7 +120,7 @@ class VariableWalk(Arithmetic):
         self.assign(self.scope.prefix + name, value, node)
 
     def fixed(self, a: Any) -> Any:
-        """Return a copy of a value that later assignments to variables do not change."""
+        """Return a value, or a copy if a later assignment to a variable could change the value."""
         if isinstance(a, Arr) and not a.free:
             return self._array(self.new("p"), a)
         if not isinstance(a, Num) or a.const is not None:

@@ -255,9 +255,9 @@ class Writer:
         self.emit(f"if {condition}: return {getattr(node, 'lineno', 0) or self.line or 1}")
 
     def require_python(self, node: ast.AST) -> None:
-        """Record that only the Python code may run, because numba would give other bits.
+        """Record that only the Python code may run, because the numba code would give other bits.
 
-        `node` is the construct for which numba would give other bits.
+        `node` is the construct whose result would have other bits in the numba code.
         """
         if not self.uncompiled:
             text = ast.unparse(node.func if isinstance(node, ast.Call) else node)
@@ -309,7 +309,7 @@ class Writer:
         return [Count(self.pieces.setdefault(piece, len(self.pieces)))] if piece else []
 
     def join_costs(self, other: Counter[Price]) -> list[Operation]:
-        """Write the cost of the current branch that is not also a cost of the other branch.
+        """Write the part of the current branch's cost that the other branch does not have.
 
         `other` is the cost of the other branch of the `if`. The cost that both branches have in
         common is counted once after the `if`. Return the operations that count the remaining part

@@ -174,8 +174,8 @@ def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Ta
 def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> int:
     """Return the tile cycles of finding each row's largest element, by rows or by parts of rows.
 
-    Each worker searches a row or a part of a row. In the second case, one worker then selects the
-    best of the results.
+    Each worker searches a row or a part of a row. If rows are divided into parts, one worker then
+    selects the best result of each row. The faster of the two ways counts.
     """
     workers = target.num_worker_contexts
     move_cycles = sum(map(_move_cycles, dtypes))
@@ -206,8 +206,8 @@ def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> in
 def sum_ranks(counts: int, n: int, target: Target) -> int:
     """Return the tile cycles to compute the ranks of `n` elements of a sorted run.
 
-    The rank of an element is its position in its own run plus `counts` numbers, each of which is
-    the number of smaller elements in another run.
+    The rank of an element is a sum of its position in its own run, and of the numbers of smaller
+    elements in each of `counts` other runs.
     """
     return _of_workers(share(n, target) * (2 * counts + 2), target)
 

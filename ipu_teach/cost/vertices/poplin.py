@@ -53,8 +53,8 @@ def _slowest(rows: Size, target: Target, worker: dict[int, int], further: int, i
 
     `worker[n]` is the number of cycles of a worker with n rows, for n from 0 to 3, and `further`
     the number for each further row. Some workers have one row more than the others. As in PopLibs,
-    `idle` cycles are added to those of the faster of these two kinds of workers; the result is then
-    the larger of the two.
+    the result is the larger of two numbers: the cycles of the slower kind of workers, and the
+    cycles of the faster kind plus `idle`.
     """
     workers = target.num_worker_contexts
 
@@ -88,8 +88,9 @@ def conv_partial_1x1(
     depth_panels = ceil_div(depth, depth_per_panel)
     column_panels = ceil_div(columns, units)
     load_cycles = _weight_load(units, depth_per_panel * dtype.size, target, interleaved)
-    # PopLibs has two vertices for this. The newer one is used for FLOAT operands, for FLOAT sums,
-    # and for all 16 units. For HALF, it keeps its state between calls. The older one is slower.
+    # PopLibs has two vertices for this. The newer one is used if the operands or the sums are
+    # FLOAT, or if there are 16 units. For HALF operands, it keeps its state between calls. The
+    # older one is slower.
     newer = partials is FLOAT or dtype is FLOAT or units == 16
     weights_kept = 7 if dtype is HALF and newer else 0
     add_cycles = _rows(rows, dtype, target, units, newer, weights_kept, False)
@@ -182,8 +183,8 @@ def conv_partial_1x1_quarter(
 def _dot_product(channels: Size, dtype: type[DType], partials: type[DType], target: Target) -> Size:
     """Return the worker cycles of one dot product with the horizontal MAC.
 
-    Each step multiplies and adds a number of channels: the largest possible one that divides their
-    total number.
+    Each step multiplies and adds several channels at once: a full vector or half a vector, if this
+    number divides the total number of channels. Otherwise, it processes a single channel.
     """
     width = target.get_vector_width(dtype)
     two_outputs = dtype is HALF and partials is HALF

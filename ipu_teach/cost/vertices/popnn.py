@@ -133,8 +133,8 @@ def pooling(
     - `items` is the number of pairs (row, window element) for which there is work to do.
     - `elements` is the number of pairs (output position, window element) for which there is work to
       do.
-    - `groups` is the number of groups of channels, and `vectors` the number of data paths that the
-      channels of a group fill.
+    - `groups` is the number of groups of channels, and `vectors` is the number of data paths that
+      the channels of one group fill.
     - `outputs` is the number of elements that the tile first sets to zero.
 
     Source: getPoolingCycles.

@@ -99,9 +99,10 @@ def _can_join(sites: Sequence[Site]) -> bool:
 def _adjacent_runs(starts: Array, sizes: Array) -> tuple[Array, Array] | None:
     """Return `(starts, lengths)` of the joined regions, or None if they would be too short.
 
-    `starts` is int64[arrays, vertices], and `sizes` is int64[vertices], the number of elements in
-    each of a vertex's regions. Vertices whose regions are adjacent in every array are joined. The
-    returned starts are int64[arrays, joined regions], and the lengths int64[joined regions].
+    `starts` is int64[arrays, vertices]. `sizes` (int64[vertices]) is the number of elements in a
+    region of each vertex; all regions of a vertex have this size. Vertices whose regions are
+    adjacent in every array are joined. The returned starts are int64[arrays, joined regions], and
+    the lengths int64[joined regions].
     """
     memory_order = np.argsort(starts[0], kind="stable")
     starts, sizes = starts[:, memory_order], sizes[memory_order]

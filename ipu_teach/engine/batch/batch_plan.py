@@ -4,11 +4,12 @@ The calls are prepared once, when the engine is loaded; every view and every buf
 Running a step is then only `for f, args in calls: f(*args)`. It allocates no memory, except to
 gather long regions.
 
-A region is used in place under two conditions: it is at regular distances from vertex to vertex
-(see `views`), and the results then have the same bits (see `placement`). Otherwise, it is copied
-into a buffer and back. The bits of the results are those of the plain vertex loop, because in each
-vertex, every operand has the same memory order as if the vertex ran alone, and no sum is reordered.
-With `exact=False`, products of matrices may be joined (`joined_products`).
+A region is used in place under two conditions. It must be at regular distances from vertex to
+vertex (see `views`), and the use in place must not change any bit of the results (see `placement`).
+Otherwise, it is copied into a buffer and back. The bits of the results are those of the plain
+vertex loop, because in each vertex, every operand has the same memory order as if the vertex ran
+alone, and no sum is reordered. With `exact=False`, products of matrices may be joined
+(`joined_products`).
 
 The first axes of an array are the vertex axes, which number the vertices. They are followed by the
 axes of one vertex's value. A vertex axis along which all vertices share the value has length 1.

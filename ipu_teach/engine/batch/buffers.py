@@ -24,8 +24,8 @@ def by_stride(strides: Iterable[int]) -> list[int]:
 class Buffers:
     """Buffers for the values of at most `capacity` vertices.
 
-    A buffer is used again after the last use of its value. With `side_by_side`, elements with the
-    same index are next to each other in memory for all vertices.
+    A buffer is used again after the last use of its value. With `side_by_side`, the elements of all
+    vertices that have the same index are next to each other in memory.
     """
 
     def __init__(self, xp: Backend, trace: Trace, last: dict[int, int], side_by_side: bool) -> None:

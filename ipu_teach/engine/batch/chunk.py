@@ -40,9 +40,9 @@ class Chunk(Operations):
         self.buffers = plan.buffers
         self.lead = piece.shape
         self.rows = slice(piece.first, piece.first + piece.count)
-        # If the results of operations get the layout of the region `placement.model`: the memory
-        # order of this region's axes. Otherwise, the list is empty, and each operation chooses its
-        # own layout.
+        # The memory order of the axes of the region `placement.model`. The results of operations
+        # get the same layout. If there is no such region, the list is empty, and each operation
+        # chooses its own layout.
         self.order: list[int] = []
         if self.placement.model is not None:
             self.order = by_stride(
@@ -171,8 +171,8 @@ class Chunk(Operations):
     def _gather(self, root: int, region: Region, buffer: Array) -> None:
         """Append the call that copies the region `root` of every vertex into a buffer."""
         flat = self.plan.memory.flat(region.field.dtype)
-        # Whether each vertex has its own region, and the buffer places the same row of all vertices
-        # next to each other.
+        # Whether each vertex has its own region, and the buffer places rows with the same index,
+        # one of each vertex, next to each other.
         runs_down = root in self.placement.down and buffer.shape[: self.axes] == self.lead
         if root in self.placement.column and not runs_down:
             self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))

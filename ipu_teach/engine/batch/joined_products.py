@@ -12,9 +12,10 @@ from __future__ import annotations
 from ipu_teach.engine.backend import Backend
 from ipu_teach.types import Array
 
-# Joining the products of several vertices with one shared matrix is not faster if the shared matrix
-# has fewer than NARROW rows or columns, and the joined matrix more than MOST_ELEMENTS elements:
-# then each vertex's block fits a cache, but the joined matrix does not.
+# If several vertices multiply by one shared matrix, joining their products is not always faster. It
+# is not faster if the shared matrix has fewer than NARROW rows or columns, and the joined matrix
+# has more than MOST_ELEMENTS elements. Then each vertex's block fits a cache, but the joined matrix
+# does not.
 NARROW = 16
 MOST_ELEMENTS = 1 << 20
 

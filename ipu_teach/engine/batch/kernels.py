@@ -43,7 +43,8 @@ def check_fits(numbers: Array, dtype: AnyDType, line: str, table: FrozenTable, r
     fits = fits.reshape(-1)
     if not fits.all():
         misfits = np.flatnonzero(~fits)
-        # The vertex with an unsuitable number that comes first in the plain vertex loop.
+        # The index of the vertex that is the first in the plain vertex loop to store an unsuitable
+        # number.
         first_misfit = int(misfits[np.argmin(rows[misfits])])
         error = OverflowError(f"{numbers.reshape(-1)[first_misfit]} does not fit into {dtype}")
         raise compute_error(table.codelet, error, line, vertex_name(table, int(rows[first_misfit])))
@@ -102,10 +103,11 @@ def call_dense(
 ) -> None:
     """Call a function of np.linalg for the matrices of all vertices.
 
-    If the function refuses a matrix, or a matrix is unsuitable (see `matrices`), the error or the
-    warning names the first such vertex. If `vectors` is True, the last argument and the result have
-    one vector per vertex; they are passed as matrices of one column. `name_vertex(i)` returns the
-    name of vertex i.
+    If the function refuses a matrix, the error names the first vertex with such a matrix. If a
+    matrix is unsuitable (see `matrices`), there is a warning, which names the first vertex with an
+    unsuitable matrix. If `vectors` is True, the last argument and the result have one vector per
+    vertex; they are passed as matrices of one column. `name_vertex(i)` returns the name of vertex
+    i.
     """
     if vectors:
         args = [*args[:-1], args[-1][..., None]]

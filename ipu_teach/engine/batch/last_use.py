@@ -13,8 +13,8 @@ import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, item_of, layout_independent
 
-# The number of ops in a trace from which it is faster to place the same number of all vertices next
-# to each other.
+# The number of ops in a trace from which it is faster to place corresponding numbers of all
+# vertices next to each other.
 SCALAR_OPS = 4
 
 
@@ -82,7 +82,7 @@ def summed_down(trace: Trace) -> dict[int, int]:
 
     A root is included if it is used only by operations on single elements, by operations
     `along_an_axis`, and by reductions over a single axis that is not the last. Such a reduction
-    adds row after row, so its bits do not change if the rows with the same number in all vertices
+    adds row after row, so its bits do not change if rows with the same index, one of each vertex,
     are placed next to each other in memory. This is faster, because numpy then adds them in one
     long loop instead of many short ones.
     """
@@ -145,7 +145,7 @@ def live_bytes(trace: Trace, last_op: dict[int, int]) -> int:
 def only_numbers(trace: Trace) -> bool:
     """Return whether a trace has at least SCALAR_OPS operations, all of them on single numbers.
 
-    If so, it is faster to place the same number of all vertices next to each other.
+    If so, it is faster to place corresponding numbers of all vertices next to each other.
     """
     work = [op for op in trace.ops if op.kind in ("ufunc", "elementwise")]
     has_only_simple_ops = {op.kind for op in trace.ops} <= {

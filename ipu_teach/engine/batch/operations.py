@@ -57,7 +57,7 @@ class Operations:
         return self.within(array, (None,) * missing) if missing > 0 else array
 
     def within(self, values: Array, key: Any) -> Array:
-        """Return an array with `values[key]` of every vertex."""
+        """Return an array with `value[key]` for the value of every vertex."""
         inside = key if isinstance(key, tuple) else (key,)
         result: Array = values[(slice(None),) * self.axes + inside]
         return result

@@ -19,7 +19,8 @@ from ipu_teach.types import Array
 
 # The maximum number of bytes of a shared region that is copied once per step for all vertices.
 PACK_BYTES = 64 * 1024 * 1024
-# The maximum length of rows that are summed faster after a copy to a buffer than in place.
+# Rows of at most this length are first copied to a buffer, because summing them in place takes
+# longer.
 SHORT_ROW = 8
 
 
@@ -37,8 +38,8 @@ class GroupPlacement:
     * `strided`: the ids of the regions in place that are not contiguous
     * `running`: the order in which the vertices run, or None for the order of the group
     * `model`: the id of the region whose memory order the results get, or None
-    * `side_by_side`: whether elements with the same index are next to each other in buffers for all
-      vertices
+    * `side_by_side`: whether the elements of all vertices that have the same index are next to each
+      other in buffers
     * `down`: the result of `last_use.summed_down`, {value: axis}; this axis of the value is
       outermost in its buffer's memory
     """

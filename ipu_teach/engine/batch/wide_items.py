@@ -20,9 +20,9 @@ def wide_items(
     """Return (items of `flat`, positions of the items to move, items of `buffer`), or None.
 
     An item consists of several adjacent elements. `index` contains the position in `flat` of each
-    element of `buffer`, in the memory order of `buffer`. The result is None if the positions cannot
-    be divided into groups of adjacent elements of equal length, or if an item would have fewer than
-    `minimum_bytes`.
+    element of `buffer`, in the memory order of `buffer`. The result is None if the elements cannot
+    be divided into groups of equal length that consist of adjacent elements. It is also None if an
+    item would have fewer than `minimum_bytes`.
     """
     itemsize = flat.itemsize
     index = index.reshape(-1)

@@ -1,8 +1,8 @@
 """Stochastic rounding of values that codelets store in HALF fields, on tiles with the bit ESR set.
 
 It applies where a codelet assigns a result of single or higher precision to a HALF field. A result
-that is a half already, such as that of arithmetic on halves, needs no rounding. Python's own
-numbers, such as literals, are rounded to nearest.
+that is already a half, such as the sum of two halves, needs no rounding. Python's own numbers, such
+as literals, are rounded to nearest.
 
 Every worker has a random number generator (`Registers.generators`). If a vertex of a compute set
 may round stochastically, every worker draws one random word each time that the compute set runs.
@@ -109,8 +109,8 @@ class RoundedStores:
                 store_elements = trace.samples[op.args[0].id].size
                 num_words = num_words + words_of(store_elements)
                 num_elements = num_elements + store_elements
-        # Each element needs half of a 64-bit random word, and elements of temporary arrays of
-        # 32-bit words.
+        # The bytes for each element: half of a 64-bit random word, and one 32-bit word in each
+        # temporary array.
         self.bytes_per_vertex = 16 * num_elements
 
     def call(self, store_number: int, place: Array, source: Array, rows: slice) -> Call | None:

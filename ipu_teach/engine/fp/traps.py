@@ -49,7 +49,7 @@ from ipu_teach.types.regions import FieldArrays
 if TYPE_CHECKING:
     from ipu_teach.engine.site import Site
 
-# After exceptions in this number of consecutive runs, the vertices only run one by one.
+# After exceptions in this number of consecutive runs, only the plain vertex loop is used.
 MOST_ALARMS = 3
 
 
@@ -220,10 +220,10 @@ def trap_error(
     compute_set: str,
     values: Mapping[str, tuple[FieldArrays, FieldArrays]],
 ) -> FloatingPointTrapError:
-    """Return the error for a vertex that trapped. It shows the fields that occur in the line.
+    """Return the error for a vertex that trapped. It names the fields that its failing line uses.
 
-    `values` maps the name of each written field to (value before the run, value after it), for a
-    run without traps.
+    `values` describes a run without traps: it maps the name of each written field to (value before
+    the run, value after it).
     """
     file = table.codelet.compute.__code__.co_filename
     lines = [

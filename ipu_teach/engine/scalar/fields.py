@@ -125,7 +125,7 @@ class FieldPlace:
             np.take(self.memory, self.index.reshape(-1), out=self.flat, mode="clip")
 
     def store(self, first: int, last: int) -> None:
-        """Copy what vertices `first` to `last - 1` have written from the buffer back to memory."""
+        """Copy the results of vertices `first` to `last - 1` from the buffer back to memory."""
         if self.index is not None and self.declared.written:
             size = self.index.shape[1]
             self.memory[self.index[first:last].reshape(-1)] = self.flat[first * size : last * size]
@@ -145,8 +145,9 @@ class Fields:
         self.places: dict[str, FieldPlace] = {}
         for name, declared in code.fields.items():
             place = FieldPlace(group, graph, memory, name, packed=code.multi and declared.written)
-            # numpy's sum starts at the lowest address, even for a negative stride. A copy has the
-            # same layout as in a run of a single vertex, so that the sum has the same bits.
+            # numpy's sum starts at the lowest address, even for a negative stride. So the field is
+            # copied: the copy has the same layout as in a run of a single vertex, and the sum has
+            # the same bits.
             if code.vectors and declared.depth and not (place.unit and declared.depth == 1):
                 place = FieldPlace(group, graph, memory, name, packed=True)
             self.places[name] = place
@@ -163,8 +164,8 @@ class Fields:
         )
         written = [(place, place.flat) for place in self.places.values() if place.declared.written]
         marked = [(self.places[name], flat) for name, flat in self.marks.items()]
-        # `kept` has (field, array, copy) for each array that a run changes in place. The copy is of
-        # its content before the run.
+        # `kept` has (field, array, copy) for each array that a run changes in place. The copy
+        # contains the content of the array before the run.
         self.kept = [
             (written_place, flat, np.empty_like(flat[written_place.span]))
             for written_place, flat in [*written, *marked]
@@ -282,7 +283,7 @@ def parts_of(region: FieldArrays) -> list[Array]:
 
 
 def index_of(element: int, region: FieldArrays) -> list[int]:
-    """Return the index in a field of its element number `element`, counted over the entire field.
+    """Return the index of an element of a field, given its number `element` in the entire field.
 
     If the field is a list, the index begins with the index in the list.
     """

@@ -28,8 +28,9 @@ def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
     vertex's cycles in units of 1/`UNIT` cycle, inverted (~) if compute() returns false. Each
     iteration of a loop begins with a check: if more than `most` units have been counted,
     `longer(cycles)` is called. `longer` returns the next limit, or raises an error to end the
-    vertex. The function raises an error in the same cases as compute(). With `watched`, it reports
-    the statements that run and the iterations of loops to `watch` (see `observer.watch`).
+    vertex. The function raises an error in the same cases as compute(). With `watched`, it calls
+    the object `watch`, which counts the statements that run and the iterations of loops (see
+    `observer.watch`).
     """
     args = [
         "worker",

@@ -289,8 +289,8 @@ class ScalarRun:
             .T.copy()
         )
         dimensions: list[int] = []
-        # (start, length) of the vectors in each list of vectors. The key is the position in
-        # `dimensions` where the index of the first of these pairs is stored.
+        # Contains the pairs (start, length) of the vectors in each list of vectors. The key is the
+        # position in `dimensions` at which the index of the list's first pair is stored.
         tables: dict[int, list[int]] = {}
         for place in places:
             dimensions += [length_or_step for axis in place.dims for length_or_step in axis]

@@ -104,8 +104,8 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
     """Add to the graph the gradients of those operations in `ops` that depend on `targets`.
 
     Before the call, `grads` contains the gradients of the final results, such as the loss. This
-    function processes the operations from last to first. It adds the gradients of `targets`, and of
-    all float values that depend on `targets`, to `grads`.
+    function processes the operations from last to first. It adds to `grads` the gradients of
+    `targets`, and of other float values that depend on them, if the final results depend on these.
 
     :raises ModelError: if an operation has no gradient, or if a gradient does not have the shape of
         its input.

@@ -299,8 +299,8 @@ def batch_norm(
 def seed(ir: Ir, number: Annotated[int, Between(0, 2**63 - 1)] = 42) -> Value:
     """Return the seed of the random numbers of this micro-batch: UNSIGNED_INT[2].
 
-    The seed is a copy of the variable "seed", which increases by one with each micro-batch. The
-    first call for a graph adds this variable, with the initial value `number`.
+    The seed is a copy of the variable "seed". The variable increases by one with each micro-batch.
+    The first call for a graph adds this variable, with the initial value `number`.
     """
     if "seed" not in ir.variables:
         variable = ir.variable([number & 0xFFFFFFFF, number >> 32], "seed", UNSIGNED_INT)
@@ -369,7 +369,7 @@ def attention(
 
 
 def embedding(ir: Ir, table: Value, index: Value) -> Value:
-    """Return the rows of `table` [entries, …] with the row numbers `index`: [*index.shape, …].
+    """Return the rows of `table` [entries, …] that `index` selects, as [*index.shape, …].
 
     If `index` comes from the host, each run checks that the row numbers are from 0 to entries - 1.
     """

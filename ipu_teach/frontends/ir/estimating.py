@@ -32,7 +32,7 @@ def estimate(
     it. Print the result to see the cycles by layer. docs/estimate.md compares estimates with graphs
     that were built.
 
-    :raises ModelError: if the machine has fewer IPUs than the graph has stages and replicas.
+    :raises ModelError: if the machine has fewer IPUs than one for each stage of each replica.
     :raises InvalidOptionError: if there are too few micro-batches for the pipeline.
     """
     from ipu_teach.estimate.step import estimated

@@ -17,7 +17,7 @@ VIEWS = ("reshape", "permute", "expand", "slice", "reinterpret", "reverse")
 
 
 def fed_through(graph: Ir, index: Value) -> Value | None:
-    """Return the input that `index` is or is a view of, or None if there is no such input.
+    """Return `index` if it is an input, or the input of which it is a view; otherwise None.
 
     If `index` is a view of a part of an input, such as a column, return this part. A selection that
     replaces the ignored label of a loss by 0 counts as a view of the labels. If the labels are an

@@ -104,8 +104,8 @@ class Lowering:
         # Maps each value that is read to its readers: (operation, input number) pairs. An output
         # of the graph counts as read, even if it has no readers.
         self._readers: dict[Value, list[tuple[Op, int]]] = {v: [] for v in ir.outputs.values()}
-        # Variables that a function `lays` has created in advance, for inputs of the operation other
-        # than the input for which it was called.
+        # Variables that a function `lays` has created in advance. It was called for one input of
+        # an operation, and also created these variables for other inputs of the operation.
         self.prepared: dict[tuple[Op, int], Tensor] = {}
         for op in ir.ops:
             self._index(op)
@@ -126,7 +126,7 @@ class Lowering:
         self.program = self._program()
 
     def _index(self, op: Op) -> None:
-        """Record which operations read the inputs of `op`, and the stages of variables and results.
+        """Record `op` as a reader of its inputs, and record the stages of variables and results.
 
         - `_readers` maps a value to a list of `(operation, input number)`.
         - `_homes` maps a variable to the stage of its first reader. It maps a result in the body of
@@ -194,10 +194,11 @@ class Lowering:
     def _check(self) -> None:
         """Raise `ModelError` if the device cannot run the graph.
 
-        There are two cases:
+        There are three cases:
 
         - The result of an operation other than a view is larger than the memory of an IPU.
         - One stage changes a variable with each micro-batch, and another stage uses the variable.
+        - In a pipeline, a variable in streaming memory changes while another micro-batch uses it.
         """
         target = self.whole.target
         ipu_bytes = target.tiles_per_ipu * target.bytes_per_tile
@@ -574,8 +575,9 @@ class _Pipeline:
     def _is_made_in(self, stage: int, part: str, value: Value) -> bool:
         """Return whether `value` is computed by the pass `part` of a stage.
 
-        `part` is "forward" or "backward". A value that no operation computes belongs to the forward
-        pass: a variable to the stage of its first reader, other values to stage 0.
+        `part` is "forward" or "backward". A variable belongs to the forward pass of the stage of
+        its first reader. Other values that no operation computes belong to the forward pass of
+        stage 0.
         """
         return self.low._homes.get(value, 0) == stage and self.low._part(value) == part
 
@@ -680,11 +682,11 @@ class _Pipeline:
 class Run:
     """A program on a device. The host can run it, and read and write its variables.
 
-    `run(name=array, …)` runs the program with an array for each input. The shape of an array is
-    [micro-batches, …], or all batches are concatenated along the first dimension. The call returns
-    an array for each output, of shape [micro-batches, …], or [steps * replicas, …] for an
-    output of the update. Micro-batches are ordered by step, then by their number in the
-    accumulation, then by replica.
+    `run(name=array, …)` runs the program with an array for each input. An array has the
+    shape [micro-batches, …], or contains all micro-batches concatenated along the first dimension.
+    The call returns an array for each output. Its shape is [micro-batches, …], or
+    [steps * replicas, …] for an output of the update. Micro-batches are ordered by step, then by
+    their number in the accumulation, then by replica.
     """
 
     def __init__(
@@ -724,8 +726,8 @@ class Run:
     def fed(self, value: Value, numbers: ArrayLike) -> Array:
         """Return the host's data for an input as a flat array in the input's dtype.
 
-        :raises ModelError: if the array has another shape. For an input of integers, also if the
-            array does not contain integers, or if an integer is outside of the input's range.
+        :raises ModelError: if the array has another shape, or, for an input of integers, if the
+            array does not contain integers or if an integer is outside of the input's range.
         """
         array = np.asarray(numbers)
         num_micro_batches = self.micro_batches

@@ -348,7 +348,7 @@ def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value
 
 
 def _select_shape(mask: Value, a: Value, b: Value) -> Out:
-    """Return an `Out` with the shape to which the inputs of "select" broadcast, and `a`'s dtype."""
+    """Return an `Out` with the dtype of `a` and the shape to which all inputs broadcast."""
     why = f"the mask is {mask.dtype.__name__}, and not BOOL"
     require(mask.dtype is BOOL, why, "pass the result of a comparison, such as 'gt', as the mask.")
     return broadcast(Value(mask.shape, a.dtype), a, b)
@@ -877,7 +877,7 @@ def _uniform(
 ) -> Tensor:
     """Return uniform random numbers from `least` to `most`.
 
-    Integers can be equal to `most`, but floats are always below `most`.
+    Integers can be equal to `most`. Floats are below `most`, except that rounding can give `most`.
     """
     reference = low.constant(dtype, shape, 0.0)
     return low.call(poprand.uniform, seed, modifier, reference, dtype, least, most)

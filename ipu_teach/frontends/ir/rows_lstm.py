@@ -28,7 +28,7 @@ ORDER = (
     Unit.BASIC_LSTM_CELL_CANDIDATE,
     Unit.BASIC_LSTM_CELL_OUTPUT_GATE,
 )
-# For each unit in `ORDER`, the unit's index in the intermediates of `lstm_bwd`.
+# For each gate in `ORDER`, the gate's index in the intermediates of `lstm_bwd`.
 PLACES = (2, 1, 0, 3)
 # The options of matrix products that `popnn.lstm` accepts, in camel case and in snake case.
 OPTIONS = frozenset(

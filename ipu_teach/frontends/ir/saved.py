@@ -109,9 +109,9 @@ def _dtype() -> s.Codec:
 
 
 def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Attribute:
-    """Return the attribute of an operation that `part`, JSON in the header of a file, describes.
+    """Return the attribute of an operation that `part` describes.
 
-    Lists may be nested up to `depth` levels deep.
+    `part` is JSON in the header of a file. Lists may be nested up to `depth` levels deep.
 
     :raises ModelLoadError: for a value that no attribute can have.
     """
@@ -279,7 +279,7 @@ def _check_by_row(op: Op, place: s.HeaderValue) -> None:
     """Raise `ModelLoadError` if `op` does not fit its definition, a `Row`.
 
     The results must have the shapes and dtypes that `Row.shape` computes from the inputs. `place`
-    is the operation in the header of the file.
+    is the description of the operation in the header of the file.
     """
     row = OPS[op.kind]
     try:

@@ -443,9 +443,9 @@ class _Backward:
 def _with_outputs(ir: Ir, op: Op, values: Sequence[Value]) -> dict[Value, Value]:
     """Make a scan also return the values `values` of its body.
 
-    Return a dict that maps a value of the body to the result of the scan, [steps, …], that contains
-    the value of each step. The keys are `values`, and the outputs of the body except the carried
-    values.
+    Return a dict that maps values of the body to results of the scan. Each result is [steps, …],
+    and contains the value of each step. The keys are `values`, and the outputs of the body except
+    the carried values.
     """
     body: Ir = op.attrs["body"]
     kept: int = op.attrs["kept"]

@@ -48,7 +48,7 @@ class _Fields(TypedDict, total=False):
 
 
 def _variable(ir: Ir, like: Value, name: str, **fields: Unpack[_Fields]) -> Value:
-    """Add a variable of zeros to `ir`, with the attributes of `like`, which `fields` overrides."""
+    """Add a variable of zeros to `ir`, with the attributes of `like` except those in `fields`."""
     zeros = ir.constant(0, like.dtype).initial
     variable = replace(like, name=name, kind=VARIABLE, initial=zeros, **fields)
     ir.variables[name] = variable

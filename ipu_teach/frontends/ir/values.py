@@ -429,8 +429,9 @@ class Ir:
     def fed_input(self, value: Value) -> tuple[Value | None, Value]:
         """Return `(input, part)`: the input that `value` is a view of, and the part with limits.
 
-        If `value` is a view of only a part of the input, `part` is this slice, and otherwise it is
-        the input itself. `input` is None if the elements of `value` do not come from an input.
+        If a slice selects only a part of the input, `part` is the result of this slice, and
+        otherwise it is the input itself. `input` is None if the elements of `value` do not come
+        from an input.
         """
         maker = self.maker()
         part = None

@@ -156,7 +156,7 @@ class DatasetFeed(Feed):
 
 
 class IteratorFeed(Feed):
-    """The batches that an iterator yields, as (inputs, targets) or (inputs, targets, weights)."""
+    """The batches that an iterator yields, as (x, y), (x, y, sample_weight) or x alone."""
 
     is_endless = True
 

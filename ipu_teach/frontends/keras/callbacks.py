@@ -124,12 +124,12 @@ class EarlyStopping(_Watch):
     """A callback that ends a training when a loss or metric stops improving.
 
     The training ends after `patience` epochs without an improvement, or after one such epoch if
-    `patience` is 0. An epoch improves the value with the name `monitor` if it is better than the
-    best value by more than `min_delta`; with a `baseline`, an improvement counts only if the value
-    is also better than the baseline. Higher values are better in the mode "max", and lower values
-    in "min". "auto" means "max" for names that contain "acc", and "min" for all others. The first
-    `start_from_epoch` epochs do not count. If `restore_best_weights`, the model gets the weights of
-    the best epoch at the end.
+    `patience` is 0. An epoch is an improvement if its value with the name `monitor` is better than
+    the best value by more than `min_delta`. With a `baseline`, an improvement counts only if the
+    value is also better than the baseline. Higher values are better in the mode "max", and lower
+    values in "min". "auto" means "max" for names that contain "acc", and "min" for all others. The
+    first `start_from_epoch` epochs do not count. If `restore_best_weights`, the model gets the
+    weights of the best epoch at the end.
     """
 
     def __init__(
@@ -272,8 +272,8 @@ class ModelCheckpoint(_Watch):
 
     `filepath` may contain placeholders with names from the logs, as in
     "net-{epoch:02d}-{val_loss:.2f}", where the first epoch is 1. With `save_best_only`, only an
-    epoch that improves the value with the name `monitor` is saved. The files have the format of
-    `Model.save`.
+    epoch that improves the value with the name `monitor` is saved. `Model.save` writes
+    the files, or `Model.save_weights` with `save_weights_only`.
     """
 
     def __init__(

@@ -108,7 +108,7 @@ def weights_like(g: Ir, values: Value, weights: Value) -> Value:
 
 
 def _last_mean(g: Ir, values: Value) -> Value:
-    """Return the mean over the last dimension, or `values` itself if it has no such dimension."""
+    """Return the mean over the last dimension, or `values` itself if it has only the batch."""
     return ir.mean(g, values, (-1,)) if len(values.shape) > 1 else values
 
 

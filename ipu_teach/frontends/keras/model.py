@@ -80,8 +80,8 @@ Frequency = Count | Sequence[Count]
 class _Plan(NamedTuple):
     """The data for `fit`: training and validation batches, and the epochs that end with validation.
 
-    `stream` is an iterator over the batches of all epochs, or None if each epoch starts again with
-    the first batch.
+    `stream` is an iterator over the batches of all epochs, or None if each epoch reads the
+    batches of `feed` from the start.
     """
 
     feed: Feed
@@ -386,8 +386,8 @@ class Model(Compiled):
         The file contains the layers, the weights, the arguments of `compile` and the optimiser's
         state, so that a training can continue.
 
-        :raises ModelError: for a user-defined layer, loss or metric, and for an initialiser that is
-            a function.
+        :raises ModelError: for an argument that a file cannot contain, such as a function as a
+            loss, metric or initialiser, and if the file exists and `overwrite` is False.
         """
         from ipu_teach.frontends.keras.saving import save_model
 
@@ -446,7 +446,8 @@ class Sequential(Model):
     def _chain(self) -> None:
         """Build the model from the layers so far.
 
-        :raises ModelError: if the shape of the input is unknown, or if an item is not a layer.
+        :raises ModelError: if the shape of the input is unknown, if an item is not a layer, or if
+            a layer returns several results.
         """
         first_part, *layers = self._parts
         if isinstance(first_part, Node):

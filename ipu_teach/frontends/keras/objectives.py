@@ -77,8 +77,8 @@ def _by_output(role: str, value: Argument, names: Sequence[str]) -> list[Argumen
 def _metric_lists(role: str, metrics: Argument, names: Sequence[str]) -> list[tuple[object, ...]]:
     """Return a tuple of metrics for each output.
 
-    If the model has several outputs, the metrics are passed as a list or dict with an entry for
-    each output.
+    If the model has several outputs, the metrics are passed as a list with an entry for each
+    output, or as a dict. An output that the dict does not contain has no metrics.
     """
     if not metrics:
         return [()] * len(names)
@@ -143,7 +143,11 @@ def objectives_of(
 
 
 def key(letter: str, number: int, count: int) -> str:
-    """Return a target's ("y") or weight's ("w") name in a graph: "y", or "y_0" etc. if several."""
+    """Return the name of a target or of a sample weight in a graph.
+
+    It is `letter`, "y" for a target or "w" for a weight. If `count` is not 1, the number is
+    appended, as in "y_0".
+    """
     return letter if count == 1 else f"{letter}_{number}"
 
 
@@ -251,7 +255,10 @@ def _add_metric(
 
 
 class Means:
-    """The means of the losses and metrics over the batches so far, weighted by sample counts."""
+    """The means of the losses and metrics over the samples of the batches so far.
+
+    The values of a weighted metric are weighted by the sample weights.
+    """
 
     def __init__(self) -> None:
         self._totals: dict[str, float] = {}
@@ -271,7 +278,7 @@ class Means:
 
     @property
     def logs(self) -> dict[str, float]:
-        """The means by name. If all sample weights are 0, the mean is 0."""
+        """The means by name. A weighted metric is 0 if its sample weights are all 0."""
         return {
             name: total / self._weights[name] if self._weights[name] else 0.0
             for name, total in self._totals.items()

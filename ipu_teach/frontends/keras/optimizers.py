@@ -30,7 +30,7 @@ class Optimizer(Recorded):
     - `kind`: the name of the optimiser in a graph, such as "adam".
     - `learning_rate`: the learning rate. It can be changed at any time without recompiling the
       program.
-    - `numbers`: all settings except the learning rate.
+    - `numbers`: the settings except the learning rate and the loss scale.
     - `scale`: the loss scale. Gradients are multiplied by it when they are computed, and divided by
       it before the update.
     """

@@ -12,8 +12,9 @@ from ipu_teach.errors import did_you_mean, shown
 from ipu_teach.frontends.ir.values import misuse
 
 Self = TypeVar("Self", bound="Recorded")
-# Maps each argument of Keras that the device does not implement to (the values that change nothing,
-# such as Keras' default; the advice for any other value).
+# `UNUSED` maps each argument of Keras that the device does not implement to a pair. The pair
+# consists of the values that change nothing, such as Keras' default, and the advice for any other
+# value.
 LEAVE_OUT = "leave {name} out."
 _PENALTY = "leave {name} out: the device adds no penalty to the loss."
 _BOUND = "leave {name} out: the device does not bound weights."

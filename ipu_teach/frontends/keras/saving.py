@@ -245,7 +245,7 @@ def _read(header: s.HeaderValue) -> _Loaded:
 
 
 def _value(value: Json, custom: Mapping[str, Argument]) -> Argument:
-    """Return the argument of a constructor that JSON describes."""
+    """Return an argument of a constructor or of `compile` from its description in JSON."""
     if isinstance(value, list):
         return [_value(item, custom) for item in value]
     if isinstance(value, dict) and "dict" in value:
@@ -374,7 +374,7 @@ def load_weights(model: Model, path: str | PathLike[str]) -> None:
 
 
 def _is_model(path: str | PathLike[str]) -> bool:
-    """Return whether a file begins like one of `Model.save`: with the name of the format."""
+    """Return whether the first 256 bytes of a file contain the name of `Model.save`'s format."""
     try:
         with Path(path_of(path, "load_weights()")).open("rb") as file:
             return f'"{KERAS.name}"'.encode() in file.read(256)

@@ -238,7 +238,7 @@ def raw(graph: Ir, item: Argument, like: Argument = None) -> Value:
 
 
 def operation(graph: Ir, kind: str, *operands: Value) -> Value:
-    """Return the result of an operation on two operands, cast to the dtype of the wider operand."""
+    """Cast the operands to the dtype of the wider one, and return the result of an operation."""
     order = (HALF, FLOAT) if any(v.floating for v in operands) else (BOOL, UNSIGNED_INT, INT)
     dtype = max((v.dtype for v in operands if v.dtype in order), key=order.index)
     return graph.op(kind, *(graph.cast(v, dtype) for v in operands))

@@ -91,7 +91,8 @@ _DTYPES = {
 _CONVERT = (
     "convert floats with x.float() or x.half(), and leave out torch.autocast to other dtypes."
 )
-# The rows of those operations whose names differ from the name of torch's public function.
+# Maps torch's internal name of an operation to the name of its row, where the public function has
+# another name.
 _ROWS = {
     "_fft_c2c": "torch.fft.fft",
     "_fft_c2r": "torch.fft.irfft",
@@ -109,7 +110,7 @@ _ROWS = {
     "native_group_norm": "torch.nn.functional.group_norm",
     "native_layer_norm": "torch.nn.functional.layer_norm",
     "resize": "Tensor.resize_",
-    "segment_reduce": "",  # This operation has only a private name.
+    "segment_reduce": "",  # The page has no row for this operation.
 }
 _OWNERS = (
     (torch, "torch"),
@@ -151,6 +152,6 @@ def row_of(name: str) -> str:
 
 
 def hint(name: str) -> str:
-    """Return the end of an error's next step, " See the row … of docs/…", or "" without a row."""
+    """Return " See the row … of docs/…", the end of an error's next step; "" without a row."""
     row = row_of(name)
     return f" See {PAGE}, row {row}." if row else ""

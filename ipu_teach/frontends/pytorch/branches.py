@@ -67,7 +67,7 @@ class _Branch(TorchFunctionMode):  # type: ignore[misc]
         args: Sequence[Argument] = (),
         kwargs: Mapping[str, Argument] | None = None,
     ) -> Argument:
-        """Call a torch function, passing tensors from outside of the branch through a `_Gate`.
+        """Call a torch function, passing its tensors through `_gate`.
 
         :raises ModelError: if the function changes a tensor from outside in place.
         """
@@ -94,7 +94,10 @@ class _Branch(TorchFunctionMode):  # type: ignore[misc]
         return results
 
     def _gate(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Pass a tensor from outside of the branch through a `_Gate`; return others unchanged."""
+        """Return the result of a `_Gate` for a tensor from outside of the branch.
+
+        Tensors of the branch, and tensors that do not require a gradient, are returned unchanged.
+        """
         if id(tensor) in self._own or not tensor.requires_grad:
             return tensor
         if id(tensor) not in self._gated:

@@ -34,9 +34,9 @@ def capture_module(
 ) -> Captured:
     """Return the graph of a module, captured while the module is called with example arguments.
 
-    `marked` contains the positions, among the tensors in the arguments, of the inputs that may
-    contain the label that a loss ignores. If `training`, the graph includes the gradients of the
-    loss, multiplied by `scale`. The capture restores the module to its state before the call.
+    Some inputs may contain the label that a loss ignores. `marked` contains their positions among
+    the tensors in the arguments. If `training`, the graph includes the gradients of the loss,
+    multiplied by `scale`. The capture restores the module to its state before the call.
 
     :raises ModelError: if the module cannot be captured. The error names the submodule and the line
         of the user's code.

@@ -18,8 +18,8 @@ _KEPT = (
 _COUNTED = (
     "count into a tensor of a fixed size: torch.zeros(n).scatter_add(0, x, torch.ones_like(x))."
 )
-# Operations of torch whose results have a size that depends on elements of tensors: for each name,
-# the call that users write, and the next step that the error suggests.
+# Operations of torch whose results have a size that depends on elements of tensors. Each name is
+# mapped to the call that users write and the next step that the error suggests.
 _SIZED = {
     "aten::index": ("x[mask]", _KEPT),
     "aten::masked_select": ("masked_select", _KEPT),

@@ -84,8 +84,8 @@ def lowering(name: str) -> Callable[[Lowering], Lowering]:
             return graph.op("max", x, graph.op("mul", x, slope))
 
     `graph` is an `ipu_teach.frontends.ir.Ir`. Tensors are passed as its values, and numbers as
-    Python numbers. The function returns a value that operations of the graph compute. The operation
-    has a gradient if all of these operations have gradients.
+    Python numbers. The function returns a value that operations of the graph compute. The gradient
+    of the operation is computed from the gradients of these operations.
     """
 
     def add(function: Lowering) -> Lowering:

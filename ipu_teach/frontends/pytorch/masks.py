@@ -118,7 +118,7 @@ def _put(x: Tensor, indices: Index, values: Tensor, accumulate: bool = False) ->
 
 
 def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Return `x`, in which elements of `source` in order replace those where `mask` is true.
+    """Return `x`; where `mask` is true, its elements are replaced by those of `source`, in order.
 
     :raises ModelError: if `source` has fewer elements than the mask.
     """

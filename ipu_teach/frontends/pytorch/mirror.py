@@ -44,7 +44,7 @@ def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Hashable:
-    """Return a value to compare with ==, which contains all of a module that a program depends on.
+    """Return everything in a module on which a program depends, as a value to compare with ==.
 
     The result covers the attributes that `names` lists for each submodule, the hooks, and the
     shapes and dtypes of parameters and buffers. It does not cover the elements of parameters and

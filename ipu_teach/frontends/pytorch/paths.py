@@ -20,8 +20,8 @@ def with_paths(graph: Ir, backward: Sequence[Op], name: str, loss: str | None) -
       submodules and if no other output than the loss needs it. Otherwise it gets the path `name`.
     - A backward operation without a path gets the path of the forward operations outside all
       submodules on the same line. If there are none, or if their paths differ, the position
-      decides: before the backward operations of all submodules, it gets the path "loss", and
-      otherwise the path `name`.
+      of the backward operation decides. It gets the path "loss" if it comes before the backward
+      operations of all submodules, and otherwise the path `name`.
     """
     last_in_submodules = max(
         (i for i, op in enumerate(graph.ops) if op.path and not _changes(op)), default=-1

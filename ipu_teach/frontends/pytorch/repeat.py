@@ -23,8 +23,8 @@ class Description:
 
     - `effects`: hashes of the results of the graph, of its changes of tensors and of its random
       numbers. They are equal for two graphs that compute the same results.
-    - `constants`: hashes of the values that do not depend on the inputs, by the address of the fake
-      tensor that contains the value.
+    - `constants`: a dict of hashes of the values that do not depend on the inputs. The key of a
+      value is the address of its fake tensor.
 
     To describe a second graph, pass the `constants` of the first.
     """
@@ -42,8 +42,8 @@ class Description:
     def _node(self, joint: JointGraph, node: torch.fx.Node) -> list[Hashable]:
         """Record the hash of a node.
 
-        Return a list with this hash if the node changes a tensor or draws random numbers, or with
-        the description of the results if it is the output node.
+        If the node changes a tensor or draws random numbers, return a list with this hash. For the
+        output node, return a list with the description of the results. Otherwise, return [].
         """
         argument_nodes = [
             n for n in pytree.tree_leaves((node.args, node.kwargs)) if n in self._known

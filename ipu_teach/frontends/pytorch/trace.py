@@ -103,7 +103,7 @@ class Tracer:
         self.parameters = dict(module.named_parameters(remove_duplicate=False))
         buffers = dict(module.named_buffers(remove_duplicate=False))
         tensors = {**self.parameters, **buffers}
-        self.first_name: dict[str, str] = {}  # Maps each name of a tensor to its first name.
+        self.first_name: dict[str, str] = {}  # Maps the names of a tensor to its first name.
         by_identity: dict[int, str] = {}
         modules = dict(module.named_modules(remove_duplicate=False))
         slots = set()
@@ -310,8 +310,8 @@ class Tracer:
     def _functionalise(self, joint: JointGraph) -> None:
         """Record the graph again, without operations that change tensors in place.
 
-        They are replaced by operations that return new tensors. At the end of the new graph,
-        `copy_` writes the changed values to the parameters and buffers.
+        They are replaced by operations that return new tensors. The only exception is `copy_`: at
+        the end of the new graph, it writes the changed values to the parameters and buffers.
         """
         run = _Rerun(joint)
         with torch.no_grad():
@@ -390,7 +390,7 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
             return
         with self.labels.in_backward(loss):
             # Pass the gradient edge of `loss`, because torch then keeps its modes on during the
-            # backward pass. If it got the tensor `loss`, it would turn them off.
+            # backward pass. If the tensor `loss` were passed, torch would turn its modes off.
             edge = torch.autograd.graph.get_gradient_edge(loss)
             gradient = torch.full_like(loss, scale)
             with self.labels if self.labels.is_recomputed else nullcontext():

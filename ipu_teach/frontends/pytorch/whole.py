@@ -247,7 +247,7 @@ def lower_users_operation(
 
 
 def decompositions(table: Mapping[Target, Function]) -> dict[Target, Function]:
-    """Return a copy of `table` that leaves the calls which `KEPT_IF` selects undecomposed.
+    """Return a copy of `table` without decomposition of the calls that `KEPT_IF` selects.
 
     `table` maps operations to the functions that decompose them.
     """

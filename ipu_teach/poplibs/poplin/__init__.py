@@ -2,8 +2,8 @@
 
 Two words are used throughout:
 
-* A plan divides a product into blocks, one per tile. `plan_mat_mul` chooses the fastest of the
-  plans that fit into memory with the fewest steps.
+* A plan divides a product into blocks, one per tile. `plan_mat_mul` compares only plans that fit
+  into memory with the fewest possible steps, and chooses the fastest of them.
 * If the inner dimension of a product is divided into blocks, each tile computes *partial sums* for
   its block, and the tiles add them at the end. `partials_type` is the dtype of the sums.
 """

@@ -128,7 +128,7 @@ def add_sums(
 
 
 class _Share(NamedTuple):
-    """One tile's share of a block: the elements that this tile sums, in all blocks of one shape.
+    """The elements that one tile of a block sums, for all blocks of the same shape.
 
     The elements of a block are divided over the block's tiles. `number` is the index of the tile
     among the block's tiles, and `blocks` contains the indices of the blocks. `partials` [blocks of

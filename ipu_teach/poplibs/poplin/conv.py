@@ -106,12 +106,12 @@ class ConvPlan:
 
     @property
     def macs(self) -> int:
-        """The number of multiply-accumulates of all products, including products with padding."""
+        """The number of multiply-accumulates of all products, including those with padding."""
         return sum(prod((plan.product.groups, plan.m, plan.k, plan.n)) for plan in self.products)
 
     @property
     def utilisation(self) -> float:
-        """The fraction (0 to 1) of the peak multiply-accumulates that the products perform.
+        """The multiply-accumulates of the products, as a fraction (0 to 1) of the peak.
 
         The peak is the number of multiply-accumulates that the matrix-multiply units of all tiles
         could perform in the modelled cycles of the plan.

@@ -83,8 +83,8 @@ def mat_mul() -> None:
     appends writes of zeros.
 
     If an operand is a transposed view, a tile may have to gather its rows element by element. To
-    avoid that, other tiles multiply the blocks, or a compute set that is added first transposes
-    them.
+    avoid that, other tiles multiply the blocks, or an additional compute set transposes the blocks
+    before they are multiplied.
 
     :raises PoplibsError: if a shape, dtype or plan does not fit, or if no plan fits on a tile.
     :raises InvalidOptionError: if an option is invalid, or given as an option and as a keyword.

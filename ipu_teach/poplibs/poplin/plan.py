@@ -18,9 +18,9 @@ are too low by at most 5 % plus 50 cycles per superstep. If the operands are wel
 cycles are up to twice as high as the graph's. The same limits hold for transposed operands if the
 caller names them: the plan then includes the cycles of the transposes that tiles may need.
 
-In an exhaustive search over small products, the best plan was still the same when the model counted
-data that two neighbouring tiles share. The mapping of the operands can change which plan is best,
-so create the operands for the plan.
+In an exhaustive search over small products, the best plan did not change when the model took into
+account the data that two neighbouring tiles share. The mapping of the operands can change which
+plan is best, so create the operands for the plan.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Strided:
         self.tiles = (tiles + rotation) % graph.target.num_tiles
 
     def _best_rotation(self, gathered: dict[str, Gathered]) -> tuple[int, int]:
-        """Return `(rotation, cycles)` for the rotation with which tiles gather fewest elements.
+        """Return `(rotation, cycles)` for the rotation with which tiles gather the fewest elements.
 
         A rotation is a number that is added to the number of each block's tile. `cycles` are the
         cycles of the tile that takes longest to gather its elements. `gathered` maps the names of

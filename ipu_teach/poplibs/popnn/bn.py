@@ -53,7 +53,7 @@ def batch_norm_whiten() -> None:
 
 @variant(_n._normalise, _n.BATCH, ("grouping",))
 def batch_normalise() -> None:
-    """Return (out, whitened): out = gamma whitened + beta, whitened = (x - mean) * inv_std_dev.
+    """Return (out, whitened): out = gamma * whitened + beta, whitened = (x - mean) * inv_std_dev.
 
     Both results have the shape of x [batch, channels, …]. `gamma` and `beta` have one element per
     channel. `mean` and `inv_std_dev` are the two results of `batch_norm_statistics`, with one

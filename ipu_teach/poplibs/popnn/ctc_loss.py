@@ -7,8 +7,8 @@
         graph, FLOAT, x, labels, data_lengths, label_lengths, prog, 0, plan
     )
 
-A label of length n has 2 n + 1 positions: a blank, then each class followed by a blank. A loop over
-the time steps computes the logarithm of the probability of all paths that end at each position
+A sequence of n labels has 2 n + 1 positions: a blank, then each label followed by a blank. A loop
+over the time steps computes the logarithm of the probability of all paths that end at each position
 (alpha). A second loop, backward in time, computes the logarithm of the probability of all paths
 from each position to the end (beta). A sample's positions are divided over the workers of several
 tiles. Each step of a loop is one compute set, in which the workers exchange the probabilities at
@@ -76,7 +76,7 @@ NEVER = np.float32(-np.inf)
 @advised("give a plan of ctc_loss.plan(…).")
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a CTC loss: its largest sizes, and the division of a sample's labels.
+    """The plan of a CTC loss: the sizes of its tensors, and the division of a sample's labels.
 
     `parts` is the number of workers between which the positions of a sample are divided.
     """
@@ -91,11 +91,14 @@ class Plan:
 
     @property
     def labels(self) -> list[tuple[int, int]]:
-        """The intervals of the labels in each part. The last part also contains the last blank."""
+        """The interval of labels in each part. The last part also contains the last blank."""
         return balanced_partition(self.max_label_length, self.parts)
 
     def positions(self, begin: int, end: int) -> slice:
-        """Return the positions of labels `begin` to `end` - 1, with the blank before each label."""
+        """Return the positions of labels `begin` to `end` - 1, with the blank before each label.
+
+        If `end` is the maximum length, the last blank is included.
+        """
         return slice(2 * begin, 2 * end + (end == self.max_label_length))
 
 
@@ -118,10 +121,10 @@ def _classes(position: Array, labels: Array, first_label: Array | int, blank: Ar
 class CTCAlpha(Vertex):
     """Compute alpha at some positions for a time step, from alpha at the step before.
 
-    `before` contains alpha at the step before, from two positions earlier on. `labels` contains the
-    labels at the positions, preceded by one earlier label. `first` is the number of the first
-    position. In the field annotations, HALF stands for the dtype of the logarithms of
-    probabilities.
+    `before` contains alpha at the step before, for the two preceding positions and then for these
+    positions. `labels` contains the labels at the positions, preceded by one earlier label. `first`
+    is the number of the first position. In the field annotations, HALF stands for the dtype of the
+    logarithms of probabilities.
     """
 
     before: Input[Vector[FLOAT]]
@@ -154,9 +157,9 @@ class CTCAlpha(Vertex):
 class CTCBeta(Vertex):
     """Compute beta at some positions for a time step, from the step after it.
 
-    `after` contains beta times the probability of the class at the step after, up to two positions
-    later. `labels` contains the labels at the positions, followed by one later label. `with_class`
-    receives beta times the probability of the class at this step.
+    `after` contains beta times the probability of the class, both at the step after, for these
+    positions and then for the next two. `labels` contains the labels at the positions, followed by
+    one later label. `with_class` receives beta times the probability of the class at this step.
     """
 
     after: Input[Vector[FLOAT]]
@@ -192,7 +195,7 @@ class CTCBeta(Vertex):
 
 
 class CTCLoss(Vertex):
-    """Set `loss` of a sample to minus the logarithm of the probability of its label."""
+    """Set `loss` of a sample to minus the logarithm of the probability of its labels."""
 
     alpha: Input[Vector[FLOAT]]
     data_length: Input[UNSIGNED_INT]
@@ -349,11 +352,11 @@ def calc_loss_and_gradient_log_probabilities(
     UNSIGNED_INT. Labels must be below the number of classes and must not be the blank, and lengths
     must not exceed those of the plan; as in PopLibs, the device checks neither labels nor lengths.
 
-    The loss [batch], FLOAT, is minus the logarithm of the probability of the label. It is infinite
-    if no path fits, as for a label that is longer than the data; the gradient of its classes is
-    then NaN, as in torch. The gradient has `out_type` and the shape of `log_probs`. It is the
-    gradient with respect to the logits before log-softmax, unless `options` set
-    "includeSoftmaxGradient" to False. Do not apply the gradient of log-softmax again.
+    The loss [batch], FLOAT, is minus the logarithm of the probability of a sample's labels. It is
+    infinite if no path fits, for example because there are more labels than time steps; the
+    gradient of the labels' classes is then NaN, as in torch. The gradient has `out_type` and the
+    shape of `log_probs`. It is the gradient with respect to the logits before log-softmax, unless
+    `options` set "includeSoftmaxGradient" to False. Do not apply the gradient of log-softmax again.
 
     :raises PoplibsError: if a shape, a dtype or `blank_class` does not fit.
     :raises InvalidOptionError: if an option is invalid.
@@ -379,8 +382,8 @@ def calc_loss_and_gradient_logits(
 ) -> tuple[Tensor, Tensor]:
     """Return `(loss, gradient)` of logits [max_time, batch, classes], after a log-softmax.
 
-    This is the gradient with respect to the logits. The other arguments, results and errors are
-    those of `calc_loss_and_gradient_log_probabilities`.
+    `gradient` is the gradient with respect to the logits. The other arguments, results and errors
+    are those of `calc_loss_and_gradient_log_probabilities`.
     """
     _check(plan, out_type, logits, labels, data_lengths, label_lengths, blank_class)
     matrix = logits.reshape((plan.max_time * plan.batch_size, plan.num_classes))

@@ -35,7 +35,7 @@ def group_norm_whiten() -> None:
 
 @variant(_n._normalise, _n.GROUP)
 def group_normalise() -> None:
-    """Return (out, whitened): out = gamma whitened + beta, whitened = (x - mean) * inv_std_dev.
+    """Return (out, whitened): out = gamma * whitened + beta, whitened = (x - mean) * inv_std_dev.
 
     Both results have the shape of x [batch, channels, …]. `gamma` and `beta` have one element per
     channel. `mean` and `inv_std_dev` are the two results of `group_norm_statistics`, with one

@@ -92,8 +92,8 @@ class BasicGruCellUnit(Enum):
 
 RESET, UPDATE, CANDIDATE = BasicGruCellUnit
 GATES = (RESET, UPDATE)
-# The indices of the members of a cell [members, batch, units], counted from the first member after
-# the optional ones.
+# The indices of the members of a cell [members, batch, output size], counted from the first member
+# after the optional ones.
 _RESET, _UPDATE, _CANDIDATE, _STATE = range(4)
 # The index of the gradient of the product h Uc. It follows the gradients of the three units.
 _RECURRENT = 3
@@ -138,7 +138,7 @@ class GruParams(LayerParams):
 
     @property
     def num_stored(self) -> int:
-        """The number of tensors [batch, units] that each step stores for the backward pass."""
+        """The number of tensors [batch, output size] that a step stores for the backward pass."""
         return NUM_UNITS + self.reset_after + (not self.output_full_sequence)
 
 
@@ -499,7 +499,7 @@ def _kernel(params: GruParams, weights: GruWeights, units: Sequence[BasicGruCell
 def _units(layer: GruLayer, cell: Tensor, weights: GruWeights, x: Tensor, body: Program) -> None:
     """Compute the three units of a step, and write them to `cell` after their activations.
 
-    `cell` [4, batch, units] contains the units and the state.
+    `cell` [4, batch, output size] contains the three units and the state.
     """
     graph, params, name = layer.graph, layer.params, layer.name
     state = cell[_STATE]
@@ -662,8 +662,8 @@ def _step_reset_after(
 ) -> Tensor:
     """Do the work of `_step` if the reset gate multiplies the product of the state.
 
-    The first member of `tensors` begins with the product of the state for the candidate, which the
-    units follow.
+    The first member of `tensors` contains the state's product for the candidate, followed by the
+    units.
     """
     graph, params = layer.graph, layer.params
     stored, state, units, total = tensors

@@ -31,7 +31,7 @@ def instance_norm_whiten() -> None:
 
 @variant(_n._normalise, _n.INSTANCE, ("grouping",))
 def instance_normalise() -> None:
-    """Return (out, whitened): out = gamma whitened + beta, whitened = (x - mean) * inv_std_dev.
+    """Return (out, whitened): out = gamma * whitened + beta, whitened = (x - mean) * inv_std_dev.
 
     Both results have the shape of x [batch, channels, …]. `gamma` and `beta` have one element per
     channel. `mean` and `inv_std_dev` are the two results of `instance_norm_statistics`, with one
@@ -57,7 +57,7 @@ def instance_norm_param_gradients() -> None:
 def instance_norm_gradients() -> None:
     """Return the gradient of the input x of the norm, in the shape of x [batch, channels, …].
 
-    The gradient takes into account that mean and variance depend on x. It belongs to statistics
+    The gradient takes into account that mean and variance depend on x. It is correct for statistics
     that were computed with `unbiased_var_estimate=False`. `whitened` is the second result of
     `instance_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the second
     result of `instance_norm_statistics`, with one element per channel of each sample. `gamma` has

@@ -31,7 +31,7 @@ def layer_norm_whiten() -> None:
 
 @variant(_n._normalise, _n.LAYER, ("grouping",))
 def layer_normalise() -> None:
-    """Return (out, whitened): out = gamma whitened + beta, whitened = (x - mean) * inv_std_dev.
+    """Return (out, whitened): out = gamma * whitened + beta, whitened = (x - mean) * inv_std_dev.
 
     Both results have the shape of x [batch, channels, …]. `gamma` and `beta` have one element per
     channel. `mean` and `inv_std_dev` are the two results of `layer_norm_statistics`, with one

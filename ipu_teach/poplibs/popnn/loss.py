@@ -267,17 +267,18 @@ def calc_loss(
 
     * For CROSS_ENTROPY_LOSS, `model_outputs` is the output of softmax, and `expected` [batch]
       (UNSIGNED_INT) contains class numbers. The gradient is that of softmax's input. As in PopLibs,
-      the loss is minus the logarithm of the output plus 1.2e-38 (plus 6e-8 for HALF), which is at
-      most 87.3 (16.6 for HALF) without `model_output_scaling`. In rows whose class number is
+      the loss is -log(output + 1.2e-38), or -log(output + 6e-8) for HALF. Without
+      `model_output_scaling`, it is at most 87.3 (16.6 for HALF). In rows whose class number is
       `MASKED_LABEL_CODE`, loss and gradient are 0. Any other class number that is too large gives
-      the loss of an output of 0.
+      the same loss as an output of 0.
     * For SUM_SQUARED_LOSS, `expected` has the shape and dtype of `model_outputs`. The loss is half
       the sum of the squared errors.
 
     `deltas_scale` multiplies the gradient, but not the loss; such loss scaling keeps small HALF
     gradients from becoming 0. `model_output_scaling` is the factor by which the outputs are larger
     than probabilities, as after SOFTMAX_SCALED; loss and gradient are still those of the
-    probabilities. Both are numbers or, for CROSS_ENTROPY_LOSS, FLOAT tensors of one element.
+    probabilities. The two factors are numbers or, for CROSS_ENTROPY_LOSS, FLOAT tensors of one
+    element.
 
     `num_correct` is an INT tensor of one element, to which the number of correct rows is added.
     They are counted as in `calc_accuracy`.
@@ -418,10 +419,11 @@ def _by_parts(
     name: str,
     state: dict[str, Any],
 ) -> None:
-    """Append a compute set with a vertex for each part of each row, and another that adds losses.
+    """Append a compute set for the parts of all rows, and another that adds the parts' losses.
 
-    Each row is divided into `num_parts` parts. `operands` maps names of fields to tensors. `state`
-    contains the fields that have the same value in all vertices.
+    Each row is divided into `num_parts` parts. In the first compute set, each part has a vertex; in
+    the second, each row has one. `operands` maps names of fields to tensors. `state` contains
+    the fields that have the same value in all vertices.
     """
     loss = operands["loss"]
     losses = graph.add_variable(FLOAT, (loss.shape[0], num_parts), f"{name}/losses")

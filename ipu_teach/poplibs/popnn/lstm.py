@@ -189,8 +189,8 @@ class LstmGradients(NamedTuple):
 
     `state` contains the gradients of the initial state. `input` [time_steps, batch, input size] is
     the gradient of the input, or None if `LstmParams.calc_input_gradients` is False.
-    `intermediates` [time_steps, 4, batch, output size] contains the gradients of the units before
-    their activations, for `lstm_wu`.
+    `intermediates` [time_steps, 4, batch, output size], for `lstm_wu`, contains the gradients of
+    the values that the units have before their activations.
     """
 
     state: LstmState
@@ -238,7 +238,7 @@ def create_initial_output(
     options: Options | None = None,
     cache: PlanningCache | None = None,
 ) -> Tensor:
-    """Return an unwritten variable [batch, output size] for the output of step -1.
+    """Return an unwritten variable [batch, output size] for the output before the first step.
 
     :raises InvalidOptionError: if an option is invalid.
     """
@@ -253,7 +253,7 @@ def create_initial_cell_state(
     options: Options | None = None,
     cache: PlanningCache | None = None,
 ) -> Tensor:
-    """Return an unwritten variable [batch, output size] for the cell state of step -1.
+    """Return an unwritten variable [batch, output size] for the cell state before the first step.
 
     :raises InvalidOptionError: if an option is invalid.
     """
@@ -571,7 +571,7 @@ def _weighted(layer: LstmLayer, x: Tensor, weights: LstmWeights, prog: Program) 
 
 
 def _units(layer: LstmLayer, cell: Tensor, weights: LstmWeights, x: Tensor, body: Program) -> None:
-    """Compute the four units of a step, and write them to `cell` after their activations.
+    """Compute the four units of a step, apply their activations, and write them to `cell`.
 
     `cell` [7, batch, units] contains the cell state, the four units, the activated cell state and
     the output. x is the input [batch, input size] or, after "preCalcWeights", the weighted input

@@ -249,11 +249,12 @@ def sums(
     partials: type[DType] = FLOAT,
     dtype: type[DType] = FLOAT,
 ) -> list[Tensor]:
-    """Reduce the rows of several matrices; return, for each, a tensor [rows] multiplied by `scale`.
+    """Reduce each row of several matrices to a single element; return a tensor [rows] per matrix.
 
-    `jobs_of` contains pairs (matrix, operation), such as (matrix, "ADD"). If `over_replicas` is not
-    None, it is a function that adds the results over replicas, in FLOAT. `partials` is the dtype in
-    which partial sums are sent from tile to tile, and `dtype` is the dtype of the results.
+    `jobs_of` contains pairs (matrix, operation), such as (matrix, "ADD"). The results are
+    multiplied by `scale`. If `over_replicas` is not None, it is a function that adds the results
+    over replicas, in FLOAT. `partials` is the dtype in which partial sums are sent from tile to
+    tile, and `dtype` is the dtype of the results.
     """
     jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), FLOAT) for rows, op in jobs_of]
     options = {"accumType.interTile": partials}

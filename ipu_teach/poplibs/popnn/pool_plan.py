@@ -160,7 +160,7 @@ def _partitions(sizes: tuple[int, ...], num_tiles: int) -> Array:
     """Return int64[partitions, dimensions]: the numbers of parts of each dimension.
 
     A partition has at most `num_tiles` blocks. `sizes` are the lengths of the dimensions. A number
-    of parts is left out if, with fewer parts, the largest part has the same size.
+    of parts is left out if a smaller number gives a largest part of the same size.
     """
     partitions = np.ones((1, 0), np.int64)
     for size in sizes:
@@ -241,7 +241,7 @@ def channels_side_by_side(x: Tensor) -> int:
 
 
 def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, Array, Array]:
-    """Return `(rows, pieces, elements)`, each int64[workers]: the counts of each worker's elements.
+    """Return `(rows, pieces, elements)`, each int64[workers]: three counts of each worker's work.
 
     The counts are for one channel of the block with the intervals `ranges`. The workers divide the
     field positions of all samples evenly in row-major order, so a worker may get parts of rows.

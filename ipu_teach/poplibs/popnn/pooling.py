@@ -51,11 +51,11 @@ from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_INT, UNSIGNED_SHORT, Arr
 
 __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
-# The offset that stands for a missing element. It is so low that its sum with any other offsets is
-# still negative.
+# `_Tables` replaces -1, the offset of a missing element, by this offset. It is so low that its sum
+# with any other offsets is still negative.
 _FAR = -(2**50)
 _TIES = ("all", "first")
-# The maximum of the kernel size times the number of windows, in one dimension of the field.
+# The maximum product of the kernel size and the number of windows, in one dimension of the field.
 MOST_PLACES = 2**26
 
 
@@ -343,7 +343,7 @@ Gathered = tuple[Tensor, _Tables, float]
 
 
 class _Call:
-    """The state of a call of `pool` or `pool_input_gradient`, which adds compute sets by one plan.
+    """The state of a call of `pool` or `pool_input_gradient`; all its compute sets use one plan.
 
     The plan orders the elements as [channel groups, samples, *field, channels of a group]. A "flat"
     tensor has one dimension, and contains the elements in this order. `kind` is the kind of vertex
@@ -489,12 +489,11 @@ class _Call:
     ) -> None:
         """Append a compute set with a vertex of the class `base` for each block of `out`.
 
-        `same_shape` maps names of fields to tensors of the shape of `out`, from which a vertex gets
-        the elements at the positions of its block. `gathered` maps names of fields to tuples
-        (tensor, table, value of missing elements). From these tensors, a vertex gets the elements
-        whose indices the table contains for the block. `state` contains fields with the same value
-        in all vertices. The cycles are PopLibs' estimate for the pooling vertex `vertex_kind`
-        ("MAX", "AVG" or "GRAD").
+        `same_shape` maps names of fields to flat tensors, from which a vertex gets the elements at
+        the positions of its block. `gathered` maps names of fields to tuples (tensor, table, value
+        of missing elements). From these tensors, a vertex gets the elements whose indices the table
+        contains for the block. `state` contains fields with the same value in all vertices. The
+        cycles are PopLibs' estimate for the pooling vertex `vertex_kind` ("MAX", "AVG" or "GRAD").
         """
         graph = self.graph
         first_input = next(

@@ -181,11 +181,12 @@ class Layer(Generic[Params]):
         }
 
     def swaps(self, rows: int, inner: int, columns: int) -> bool:
-        """Return whether (b^T a^T)^T is faster than a b, for a [rows, inner], b [inner, columns].
+        """Return whether (b^T a^T)^T is faster than a b, for matrices of the given sizes.
 
-        The swapped product is often faster if there are few rows: the matrix-multiply units then
-        load the few rows as weights, and the many columns stream through these units. PopLibs'
-        planner swaps operands, too ("swapOperands" in poplin/ConvPlan.cpp).
+        The matrix a is [rows, inner], and b is [inner, columns]. The swapped product is often
+        faster if there are few rows: the matrix-multiply units then load the few rows as weights,
+        and the many columns stream through these units. PopLibs' planner swaps operands, too
+        ("swapOperands" in poplin/ConvPlan.cpp).
         """
         sizes = (rows, inner, columns), (columns, inner, rows)
         target, dtype = self.graph.target, self.params.dtype

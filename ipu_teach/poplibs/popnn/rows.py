@@ -92,9 +92,10 @@ class RowPartColumns:
     """The operands of a compute set in which each vertex works on one part of one row of a matrix.
 
     `shape` is the shape (rows, columns) of the matrix, and each row is divided into `parts` parts.
-    Each method returns a `Column`, which connects one field of every vertex to a tensor: `elements`
-    to the vertex's part of a matrix, `cells` to the single element of the vertex's part, and `rows`
-    to the elements of all parts of the vertex's row.
+    The methods `elements`, `cells` and `rows` return a `Column`, which connects one field of every
+    vertex to a tensor. `elements` connects it to the vertex's part of a matrix. The other two are
+    for tensors [rows, parts], which have one element for each part. `cells` connects the field to
+    the element of the vertex's part, and `rows` to the elements of all parts of the vertex's row.
     """
 
     def __init__(self, graph: Graph, shape: tuple[int, ...], parts: int) -> None:

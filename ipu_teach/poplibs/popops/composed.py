@@ -40,9 +40,9 @@ def walk(
     """Return the value of an expression, computed on a stack.
 
     `code` contains the steps of the expression, separated by spaces, as returned by `Expr.code`.
-    Each step is computed by one of three functions: `number(value, dtype)` for a constant,
-    `cast(operand, dtype, step_number)` for a conversion, or `apply(operation, operands,
-    step_number)` for an operation. `step_number` counts the steps from 0.
+    A step is one of `inputs`, or one of three functions computes it: `number(value, dtype)` a
+    constant, `cast(operand, dtype, step_number)` a conversion, and `apply(operation, operands,
+    step_number)` an operation. `step_number` counts the steps from 0.
     """
     stack: list[T] = []
     for step_number, step in enumerate(code.split()):

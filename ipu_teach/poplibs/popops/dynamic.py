@@ -177,7 +177,7 @@ def dynamic_update(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Replace the slice of x that `dynamic_slice` would return by `update`.
+    """Write `update` to the slice of x that `dynamic_slice` would return.
 
     `update` has the shape of that slice and the dtype of x. For n dimensions in `dims`, there are 2
     n - 1 compute sets. The first n - 1 read slices along all dimensions except the last; the other

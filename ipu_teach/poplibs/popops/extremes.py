@@ -2,8 +2,8 @@
 
 By PopLibs' estimate, a worker takes 3 cycles per element. The workers of a tile divide a row
 between them if that is faster. A long row is divided into chunks on different tiles, and a tree of
-vertices combines the results of the chunks. The module `sort_plan` plans this tree in the same way
-as the selection of one element.
+vertices combines the results of the chunks. The module `sort_plan` plans this tree like the
+selection of the k largest elements, with k = 1.
 
 The first of several equal elements is returned. If a row contains NaN, the first NaN is returned.
 """

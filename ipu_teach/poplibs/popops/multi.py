@@ -44,13 +44,15 @@ def multi_slice(
 
     `slice_shape` is the shape of x, but with size `sizes[i]` in dimension `dims[i]`. `offsets`
     [slices, len(dims)] is UNSIGNED_INT or INT. A slice that is partly outside x is 0 in the result.
-    Without a plan, the elements of x that have equal indices in the other dimensions may all be on
-    one tile. Then the elements of the result with these indices are mapped to this tile, too.
 
     One compute set looks up all slices. If there are many slices of single rows, x is divided as
     `embedding_plan` would divide it, provided that this is faster. With several `dims`, another
     compute set first combines the offsets into one number. For sizes other than 1, x is read
     through a view in which every possible slice is a row.
+
+    A column consists of the elements that have the same position in all dimensions outside `dims`.
+    If x is not divided, and each column of x is on one tile, the columns of the slices are mapped
+    to the same tiles.
 
     `plan` is the result of `embedding_plan` for x, which is then a table [entries, columns] whose
     rows are sliced; create x with this plan, too. `options` are those of `embedding_plan`. The

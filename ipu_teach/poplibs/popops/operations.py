@@ -41,7 +41,7 @@ class ElementwiseOperation:
     - `takes`: the permitted dtypes of the operands: NUMBERS, FLOATS, WHOLE, BOOLS or ANYTHING.
     - `asks`: whether the result is BOOL, as in comparisons and tests.
     - `exact`: whether numpy's float16 function returns the exact result, rounded once.
-    - `wide`: whether FLOAT is also computed in float64, and rounded once.
+    - `wide`: whether FLOAT results, too, are computed in float64 and rounded once.
     - `like`: the name of the operation whose cycles the model uses, if PopLibs has no estimate for
       this operation.
     """

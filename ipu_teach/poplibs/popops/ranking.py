@@ -86,7 +86,8 @@ class Ranking:
 
         The rank is the number of keys that come before the key in the sorted row. The ranks are
         UNSIGNED_INT and have the shape of `keys`, [rows, n]. The first compute set counts, for each
-        pair of runs, the keys that come before; the second adds the counts of each key.
+        key, the keys of every other run that come before it. The second adds these counts to the
+        position of the key in its own run.
         """
         num_rows, num_columns = keys.shape
         counts = self.graph.add_variable(

@@ -1,7 +1,7 @@
 """Plans of reductions in which each tile first reduces the elements that are on this tile.
 
 This first stage moves no data. It is useless on a tile that has at most one element of each column.
-It is also expensive on a tile whose elements are scattered in memory, because the tile must first
+It is expensive on a tile whose elements are scattered in memory, because the tile must first
 gather the elements. The cost model takes both into account.
 """
 

@@ -104,8 +104,8 @@ class ReduceParams:
 class SingleReduceOp:
     """A reduction for `reduce_many`: the tensor `x` is reduced over the dimensions `dims`.
 
-    `params` is the operation's name or a `ReduceParams`. `out_type` is the dtype of the result:
-    FLOAT or HALF if x has one of the two, and by default the dtype of x.
+    `params` is the operation's name or a `ReduceParams`. `out_type` is the dtype of the result, by
+    default the dtype of x. If x is FLOAT or HALF, `out_type` may be either of the two.
     """
 
     x: Tensor
@@ -588,7 +588,7 @@ class _GroupVertices:
 
 
 def _vertices_of_groups(plan: PlacedPlan, vector_width: int) -> _GroupVertices:
-    """Return the vertices that reduce a plan's groups and divide the columns of each group.
+    """Return the vertices that reduce a plan's groups; the vertices of a group divide its columns.
 
     The columns are divided in multiples of `vector_width`. `plan.alone` contains the number of
     workers for each group, and a group gets one vertex per worker. If this number is 0, the group

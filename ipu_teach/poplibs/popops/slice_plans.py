@@ -234,8 +234,9 @@ def _cuts(sizes: tuple[int, int, int], num_tiles: int) -> Iterator[tuple[int, in
     """Yield `(column_parts, row_parts, lookup_parts)` for each partition to compare.
 
     `sizes` is (rows of the table, columns of the table, rows that are read or updated at a time). A
-    partition has at most one part per tile. For `lookup_parts`, only some numbers are compared,
-    each at least 10 % larger than the previous one.
+    partition has at most one part per tile. For `lookup_parts`, only some numbers are compared:
+    numbers that are each at least 10 % larger than the previous one, and the greatest possible
+    number.
     """
     lookup_choices = [1]
     for count in _counts(sizes[2], num_tiles):

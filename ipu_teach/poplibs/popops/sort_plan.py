@@ -99,9 +99,10 @@ class Cuts:
 
     A ranking joins runs, which are sorted groups of elements. In the first step, there is a vertex
     for each pair of runs. It counts, for each element, how many elements of the other run come
-    before this element. In the second step, `sums` vertices add the counts for each run. In the
-    third step, `blocks` vertices write each run to blocks of the result. In the last step, `parts`
-    vertices combine the blocks.
+    before this element. In the second step, there are `sums` vertices for each run, which add
+    the counts of its elements. In the third step, there are `blocks` vertices for each run, which
+    write its elements to blocks of the result. In the last step, `parts` vertices combine the
+    blocks of all runs.
     """
 
     sums: int

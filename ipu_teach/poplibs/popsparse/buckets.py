@@ -239,7 +239,7 @@ def _partitions(
 
     The entries are the numbers of parts into which the rows of the sparse operand, its columns, and
     the columns of the dense operand are divided. The product of the three numbers is at most
-    `num_tiles`. A number of parts is left out if, with fewer parts, the largest part has the same
+    `num_tiles`. A number of parts is left out if a smaller number gives a largest part of the same
     size. The sparse operand has `num_rows` rows and `num_columns` columns of blocks. A row of the
     dense operand has `num_vectors` vectors of the data path. The number of sparse parts, and the
     rows and columns of a part, counted in blocks, are below `EMPTY`.
@@ -408,7 +408,7 @@ class Partitioner:
     def decode(self, meta_info: ArrayLike, nz_values: ArrayLike) -> CSRMatrix:
         """Return the matrix that the arrays `meta_info` and `nz_values` encode.
 
-        `encode` returns such arrays. `nz_values` may also contain gradients of the values instead.
+        `encode` returns such arrays. Instead of values, `nz_values` may contain their gradients.
 
         :raises PoplibsError: if `meta_info` has another shape than `encode` returns, or `nz_values`
             another number of elements.

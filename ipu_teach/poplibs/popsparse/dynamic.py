@@ -7,12 +7,13 @@
     meta, values = dynamic.Partitioner(params, FLOAT, graph.target).encode(csr)
 
 The sparse matrix is divided into rectangular parts. Each part has a bucket, which can store a fixed
-number of blocks (see the module `buckets`). In the first step, the tiles of each bucket multiply
-those of its blocks that belong to their part. Before each further step, every bucket moves to the
-tiles of the next part. The model counts the cycles of the first step for a full bucket, and those
-of each further step for 3/13 of a bucket (see `buckets.spare`). On a chip, the time of a step
-depends on the pattern. PopLibs' planner options are missing, and plans are not cached, because a
-plan takes only milliseconds.
+number of blocks (see the module `buckets`). In the first step, the tiles of each part multiply
+those blocks in the part's bucket that belong to the part. Before each further step, every bucket
+moves to the tiles of the next part; for the gradients of the weights, the dense operands move
+instead. The model counts the cycles of the first step for a full bucket, and those of each further
+step for 3/13 of a bucket (see `buckets.spare`). On a chip, the time of a step depends on the
+pattern. PopLibs' planner options are missing, and plans are not cached, because a plan takes only
+milliseconds.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ class DynamicSparsePartial(_OfBucket):
 
 
 class DynamicSparsePartialMore(DynamicSparsePartial):
-    """Add the products that `DynamicSparsePartial` computes to `sums`, in a further step."""
+    """In a further step, add to `sums` the products that `DynamicSparsePartial` computes."""
 
     sums: InOut[Vector[Vector[HALF]]]
     first = False
@@ -201,7 +202,7 @@ class DynamicSparseGradW(_OfBucket):
 
 
 class DynamicSparseGradWMore(DynamicSparseGradW):
-    """Add the gradients that `DynamicSparseGradW` computes to `grads`, in a further step."""
+    """In a further step, add to `grads` the gradients that `DynamicSparseGradW` computes."""
 
     grads: InOut[Vector[HALF]]
     first = False
@@ -443,10 +444,10 @@ def _sums_of_tiles(
 ) -> Tensor:
     """Append the addition of the tiles' partial sums; return the product [rows, n].
 
-    `partials` is [buckets, parts of the columns, rows, columns], and contains the sums of each
-    tile. `out` is `(dtype, rows, parts)`: the dtype of the product, its number of rows, and the
-    intervals (begin, end) into which its rows are divided. The intervals are counted in blocks.
-    `is_transposed` is whether the sparse operand is transposed.
+    `partials` contains the sums of each tile. Its shape is [buckets, parts of the dense operand's
+    columns, rows, columns]. `out` is `(dtype, rows, parts)`: the dtype of the product, its
+    number of rows, and the intervals (begin, end) into which its rows are divided. The intervals
+    are counted in blocks. `is_transposed` is whether the sparse operand is transposed.
     """
     out_dtype, num_out_rows, out_parts = out
     b = cut.b
@@ -485,9 +486,10 @@ def _most(intervals: list[tuple[int, int]]) -> int:
 
 
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
-    """Return the compute sets of the first step, with the key True, and of all further steps.
+    """Return a dict with a compute set for the first step, and another for all further steps.
 
-    If there is only one bucket, there are no further steps, and the key False is missing.
+    The keys are True for the first step, and False for the further steps. If there is only one
+    bucket, there are no further steps, and the key False is missing.
     """
     name_words = {True: "multiply", False: "propagate"}
     step_kinds = [is_first for is_first in name_words if is_first or cut.num_buckets > 1]

@@ -146,7 +146,7 @@ def _reduction(
 
 
 def _likely_count(probability: Array | float, count: Array | int) -> Array:
-    """Return a likely number of successes in `count` trials, from 1 to `count`.
+    """Return a likely number of successes, from 1 to `count`, in `count` trials.
 
     The result is the expected number plus one standard deviation, each rounded up.
     """

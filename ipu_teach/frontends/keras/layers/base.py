@@ -48,7 +48,7 @@ def set_global_policy(name: Policy) -> None:
 
 @dataclass(eq=False, frozen=True)
 class Call:
-    """A call of a layer: its arguments, with nodes in place of tensors; lists may contain nodes."""
+    """A call of a layer. Its arguments contain nodes in place of tensors, also within lists."""
 
     layer: Layer
     args: tuple[Argument, ...]
@@ -262,7 +262,7 @@ class Layer(Recorded):
     def in_graph(self, short: str) -> Value:
         """Return a weight in the graph to which the layer is being added.
 
-        :raises ModelError: if no `call` is running.
+        :raises ModelError: if the layer's `call` is not running.
         """
         if short not in self._in_graph:
             raise misuse(
@@ -448,7 +448,7 @@ class Layer(Recorded):
         return wrapped[0] if len(wrapped) == 1 else wrapped
 
     def _inner_name(self) -> str:
-        """Return the layer's name among the inner layers of the layer whose `call` is running."""
+        """Return this layer's name as an inner layer of the layer whose `call` is running."""
         owners = _owners[-1].inner_layers if _owners else {}
         return next(
             (name for name, layer in owners.items() if layer is self), self.name or self.kind

@@ -83,7 +83,7 @@ INITIALIZERS: dict[str, Callable[[Shape], Array]] = {
 }
 Initializer = Annotated[str, Among(INITIALIZERS)] | Callable[[Shape], ArrayLike]
 
-# Whether a file contains the values of new weights. They are then not sampled.
+# True while the values of new weights will come from a file, so that none are sampled.
 _skips = [False]
 
 

@@ -123,8 +123,9 @@ def _batch_norm(
     """Return [norm, means, inverse deviations, new running mean, new running variance].
 
     In training, the norm uses the mean and variance of the batch. The new running statistics are
-    weighted means of the batch's statistics and `mean` and `var`. Otherwise, the norm uses `mean`
-    and `var`, the second and third result are empty, and `mean` and `var` are returned unchanged.
+    weighted means of the batch's statistics and `mean` and `var`. Outside of training, the norm
+    uses `mean` and `var`, the second and third result are empty, and `mean` and `var` are returned
+    unchanged.
     """
     if not training:
         empty = graph.constant(0.0, mean.dtype, (0,))

@@ -136,8 +136,9 @@ def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[
     """Return `(lengths, sizes)` for the output of a transposed convolution.
 
     In dimension d, only the first `lengths[d]` elements of the output depend on `x`; output padding
-    may add elements after them. `sizes` is a copy of the sizes with another upper padding, with
-    which the convolution of the first `lengths` elements has exactly the shape of `x`.
+    may add elements after them. `sizes` is a copy of the argument `sizes` with another upper
+    padding. With this padding, the convolution of the first `lengths` elements has exactly the
+    shape of `x`.
     """
     reached_shape = []
     upper_padding = []

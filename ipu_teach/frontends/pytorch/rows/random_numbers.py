@@ -238,8 +238,9 @@ def _rrelu(
 ) -> list[Value]:
     """Return [y, factors]: the elements of `x` multiplied by their factors, and the factors.
 
-    In training, the factor of an element is random where x <= 0, and 1 elsewhere. Otherwise, it is
-    the mean of `low` and `high` where x <= 0, and `noise` is returned in place of the factors.
+    In training, the factor of an element is random where x <= 0, and 1 elsewhere. Outside of
+    training, it is the mean of `low` and `high` where x <= 0, and 1 elsewhere, and `noise` is
+    returned in place of the factors.
     """
     if not training:
         factor = graph.constant((low + high) / 2, x.dtype)

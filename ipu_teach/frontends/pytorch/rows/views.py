@@ -307,7 +307,7 @@ def _select_scatter(
 
 @row("tril", "triu", kept=False, moves=True)
 def _triangle(graph: Ir, results: Results, x: Value, diagonal: int = 0) -> Value:
-    """Return `x` with zeros above (tril) or below (triu) a diagonal, even instead of inf or NaN."""
+    """Return `x` with 0 above (tril) or below (triu) a diagonal, even where `x` is inf or NaN."""
     triangle_of = np.tril if "tril" in str(results.node.target) else np.triu
     is_kept = np.broadcast_to(triangle_of(np.ones(x.shape[-2:], bool), diagonal), x.shape)
     zero = graph.constant(False if x.dtype is BOOL else 0, x.dtype)
