@@ -26,7 +26,7 @@ from ipu_course.checking.gaps import gaps_in, read_notebook, source_of
 from .conftest import ROOT
 
 SOLUTIONS = sorted((ROOT / "notebooks" / "solutions").glob("*.ipynb"))
-MEGABYTES = 30
+MEGABYTES = 32
 SIZES = (1280, "light"), (380, "dark"), (1280, "dark"), (380, "light")
 
 
