@@ -802,7 +802,7 @@ def test_errors() -> None:
             lambda c=coin, n=throws: show.formats([1.0], HALF, coin=c, throws=n)
         ) == (
             f"show.formats() was given {what}.\n"
-            "  next:  give a finite number as coin=, and 1 to 1,000,000 throws."
+            "  next:  give a finite number as coin=, and throws= from 1 to 1,000,000."
         )
     for coin in (0.5, 1e6):
         assert option_error(lambda c=coin: show.formats([1.0], HALF, coin=c)).startswith(

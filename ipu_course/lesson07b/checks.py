@@ -209,7 +209,7 @@ def _refuse_other_order(run: Ran, rights: tuple[Array, ...]) -> None:
             run.trial.tried,
             ", ".join(returned_order),
             expected=", ".join(names),
-            why=f"all three gradients are right, but {returned_order[0]} came first.",
+            why=f"the gradients are right, but in the wrong order: {returned_order[0]} is first.",
             next_step=f"return {', '.join(names)}, in this order.",
         )
 

@@ -568,7 +568,7 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: dw in front
-# not yet: all three gradients are right, but dw came first
+# not yet: the gradients are right, but in the wrong order: dw is first
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
     flat = dy.reshape((dy.num_elements // outs, outs))

@@ -145,7 +145,7 @@ CHOICES: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def run_of(settings: Mapping[str, Any]) -> tuple[Estimate, float]:
-    """Return the estimate of a training run with these settings, and its minutes."""
+    """Return the estimate of a step with these settings, and the minutes of the training run."""
     accumulation = -(-BATCH // (settings.get("micro_batch", 1) * IPUS))
     estimate = resnet(accumulation=accumulation, **settings)
     return estimate, EPOCHS * estimate.seconds_for(IMAGES) / 60

@@ -78,7 +78,7 @@ def _stage(
 
 
 def _code(target: Target, lines: Sequence[Line]) -> float:
-    """Return the bytes of the stacks, the codelets and the control code on a tile."""
+    """Return the number of bytes of the stacks, codelets and control code on a tile."""
     codelets = len({(line.kind, line.part) for line in lines if line.supersteps})
     steps = sum(line.supersteps for line in lines)
     return float(

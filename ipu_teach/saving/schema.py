@@ -83,7 +83,7 @@ class Codec(NamedTuple):
 
 
 class Columns:
-    """The columns of a file that is being written, and tables of values that the file stores once.
+    """The columns of a file that is being written, with tables that store equal values only once.
 
     A column is the concatenation of all stored arrays of one dtype. `kinds` maps the name of each
     column to its dtype.

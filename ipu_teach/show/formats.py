@@ -172,7 +172,7 @@ def _landed(
         )
         subject = throws_text if number else f"coin={shown(coin)}, which is not a finite number"
         raise InvalidOptionError(f"""show.formats() was given {subject}.
-            next:  give a finite number as coin=, and 1 to {MOST_THROWS:,} throws.""")
+            next:  give a finite number as coin=, and throws= from 1 to {MOST_THROWS:,}.""")
     grid, scale = grid_of(dtype, "show.formats()")
     words = np.random.default_rng(seed).integers(0, 2**32, throws, np.uint32)
     words = np.append(words, np.array([0, 2**32 - 1], np.uint32))

@@ -25,9 +25,9 @@ from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words
 
 POINT = 72 / 96  # The size of a unit of the drawing in points. An inch has 96 units.
 HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}
-STEPS = 4  # The number of moving pictures in a GIF for each frame of the scene.
-MOST_PICTURES = 400  # The maximum number of moving pictures in a GIF.
-# How long a GIF shows the poster, and how long it shows each other picture, in milliseconds.
+STEPS = 4  # The number of images in a GIF for each frame of the scene.
+MOST_PICTURES = 400  # The maximum number of images in a GIF, without the poster.
+# The time for which a GIF shows the poster, and that for every other image, in milliseconds.
 POSTER_TIME, PICTURE_TIME = 1400, 150
 
 

@@ -970,7 +970,7 @@ def _still(still: Still) -> dict[str, Any]:
     if still.at != 1:
         data["at"] = round(still.at, 4)
     values = {name: pack(array) for name, array in still.values.items()}
-    # `values` omits the end cycles of the first mark's cells, because they are already in `cells`.
+    # `cells` already has the cycles at which the first mark's cells end, so `values` omits them.
     busy = next((_numbers(until) for _, until, _ in still.cells.values()), None)
     busy = busy if isinstance(busy, str) else None
     channels: dict[str, Mapping[str, Any]] = {

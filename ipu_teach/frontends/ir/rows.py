@@ -892,7 +892,7 @@ def _normal(
 
 
 OPS |= {
-    "dropout_mask": Row(_random_shape, _dropout, no_gradients),  # An element is 0 or 1 / keep.
+    "dropout_mask": Row(_random_shape, _dropout, no_gradients),  # Elements: 0 or (1 / keep).
     "uniform": Row(_random_shape, _uniform, no_gradients),
     "normal": Row(_random_shape, _normal, no_gradients),
 }
