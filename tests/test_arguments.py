@@ -15,6 +15,7 @@ from ir_cases import GROUPS, graph_of
 
 from ipu_teach import FLOAT, UNSIGNED_CHAR, Graph, IPUModel, keras, popart
 from ipu_teach.arguments import (
+    ADVICE,
     Among,
     Count,
     Extended,
@@ -304,3 +305,20 @@ def test_spoiled_calls_of_the_front_ends_are_refused() -> None:
     assert not faults
     assert attacker.done > 800
     assert ir.linear.__code__.co_name == "call"  # the hooks are gone
+
+
+def test_what_replaces_a_wrong_argument_is_said_for_every_public_class_that_is_advised() -> None:
+    """A decorator that slips to the class above it takes the advice away from its own class."""
+    assert {ir.Ir, ir.Value, keras.layers.Layer, keras.callbacks.Callback} <= ADVICE.keys()
+    assert [kind.__name__ for kind in ADVICE if kind.__name__.startswith("_")] == []
+    device = IPUModel().create_device()
+    for call, name in (
+        (lambda: ir.replicate(3, 2), "replicate() was given 3 as ir."),  # type: ignore[arg-type]
+        (lambda: ir.estimate(None, device), "estimate() was given None as step."),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ModelError) as caught:
+            call()
+        assert caught.value.tried == name
+        assert caught.value.next_step == (
+            "give a graph as the first argument: ir.Ir(), or the result of a transform."
+        )

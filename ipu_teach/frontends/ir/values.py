@@ -313,7 +313,6 @@ class Changes(TypedDict, total=False):
     schedule: str
 
 
-@advised("give a graph as the first argument: ir.Ir(), or the result of a transform.")
 class _FirstReaders:
     """The stage of the first reader of each value, for a list of operations that only grows."""
 
@@ -330,6 +329,7 @@ class _FirstReaders:
         return self._stages
 
 
+@advised("give a graph as the first argument: ir.Ir(), or the result of a transform.")
 @dataclass
 class Ir:
     """A graph: its operations in execution order, and its variables, inputs and outputs by name.
