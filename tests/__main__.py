@@ -30,12 +30,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # From 3.12 on, the lock has a numpy whose annotations older Pythons cannot read.
 NEWER = ["--python-version", f"3.{sys.version_info[1]}"] if sys.version_info >= (3, 12) else []
 MYPY = [sys.executable, "-m", "mypy", *NEWER]
-# The test files that use the marker `thorough`, except those in a browser.
-SAMPLED = (
-    *("test_golden", "test_bench", "test_scalar_compiled", "test_scalar_functions"),
-    *("test_torch_rows", "test_cli", "test_wheel", "lessons/test_exercises"),
-    *("lessons/test_learner", "lessons/test_puzzles", "lessons/test_grading"),
-)
+# In test files with tests that the suite leaves out.
+THOROUGH = re.compile(r"mark\.thorough|one_in\(|def is_thorough")
 INTERRUPTED = 2  # the exit status of pytest after Ctrl-C
 STOPPED = 130  # the exit status of a shell after Ctrl-C
 
@@ -45,7 +41,7 @@ def for_pytest(words: list[str]) -> list[str]:
     if words == ["--browser-all"]:  # with other words it is an option of pytest
         return [*words, "--thorough", "tests/browser"]
     if words == ["--thorough"]:
-        return [*words, *(f"tests/{name}.py" for name in SAMPLED)]
+        return [*words, *map(str, thorough_files())]
     if words[:1] == ["--photos"] and len(words) == 2:
         return [*words, "tests/browser/test_photos.py"]
     if "--quick" not in words:
@@ -53,6 +49,17 @@ def for_pytest(words: list[str]) -> list[str]:
     quick = (ROOT / "tests" / "quick.txt").read_text(encoding="utf-8")
     files = [f"tests/{name}" for line in quick.splitlines() if (name := line.split("#")[0].strip())]
     return ["-q", "-m", "not slow", *files, *(word for word in words if word != "--quick")]
+
+
+def thorough_files() -> list[Path]:
+    """Return the test files with tests that the suite leaves out, except those in a browser."""
+    tests = ROOT / "tests"
+    return [
+        path.relative_to(ROOT)
+        for folder in (tests, tests / "lessons")
+        for path in sorted(folder.glob("test_*.py"))
+        if THOROUGH.search(path.read_text(encoding="utf-8"))
+    ]
 
 
 def missing_files(words: list[str]) -> list[str]:

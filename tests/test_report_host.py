@@ -207,6 +207,17 @@ def test_what_was_before_is_not_held() -> None:
     assert sorted(event[1] for event in found._raw) == ["after", "around", "within"]
 
 
+def test_values_of_counters_from_before_are_not_held_and_keep_their_order() -> None:
+    timeline = Timeline()
+    timeline.add_value("loss", "", 9.0)
+    since = time.perf_counter_ns()
+    for value in (3.0, 1.0, 2.0):
+        timeline.add_value("loss", "", value)
+    found = timeline.snapshot(since).values
+    assert [v.value for v in found] == [3.0, 1.0, 2.0]
+    assert all(v.time >= 0 for v in found)
+
+
 def test_the_timeline_is_bounded() -> None:
     timeline = Timeline(3)
     since = time.perf_counter_ns()

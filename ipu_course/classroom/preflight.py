@@ -192,7 +192,7 @@ def port() -> int:
             return number
     raise No(
         f"ports {PORTS[0]} to {PORTS[-1]} are all taken",
-        f"stop other JupyterLabs, which are listed by: {sys.executable} -m jupyter server list",
+        f"stop other JupyterLabs, which are listed by {sys.executable} -m jupyter server list",
     )
 
 
@@ -270,14 +270,14 @@ class Rehearsal:
             if server.poll() is not None:
                 raise No(
                     f"JupyterLab ended at once: {_last_line(log)}",
-                    f"for the messages of JupyterLab run {WORDS} lab --no-browser",
+                    f"for the messages of JupyterLab, run {WORDS} lab --no-browser",
                 )
             with contextlib.suppress(OSError, http.client.HTTPException):
                 status, text = self._get(f"/lab/tree/{quote(lesson.name)}?token={token}")
                 if status != 200 or b"jupyter-config-data" not in text:
                     raise No(
                         f"JupyterLab answers with status {status} instead of its page",
-                        f"to see what is wrong, run: {WORDS} lab",
+                        f"to see what is wrong, run {WORDS} lab",
                     )
                 status, _text = self._get(
                     f"/api/contents/{quote(lesson.name)}?content=0&token={token}"
@@ -285,7 +285,7 @@ class Rehearsal:
                 if status != 200:
                     raise No(
                         f"JupyterLab does not find {lesson.name}: status {status}",
-                        f"for a fresh copy run {WORDS} reset 00",
+                        f"for a fresh copy, run {WORDS} reset 00",
                     )
                 return (
                     f"after {time.monotonic() - began:.0f} s, with lesson {lesson_of(lesson.stem)}"
@@ -361,7 +361,7 @@ class Rehearsal:
         path = find_lesson(None)
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-        advice = f"for details: {WORDS} run {lesson_of(path.stem)}"
+        advice = f"for details, run {WORDS} run {lesson_of(path.stem)}"
         for number, source in enumerate(code, start=1):
             for output in self.run(source, advice):
                 if "data:image/" in str(output.get("data", {}).get("text/html", "")):

@@ -15,11 +15,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
+from typing import TypeVar
 
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, HostTrace, Noted, Value
@@ -28,6 +29,7 @@ __all__ = ["ENGINE", "STREAMS", "TIMELINE", "USER", "Counter", "Timeline", "coun
 
 # The maximum number of events in each channel, and the maximum number of counter values.
 MOST_EVENTS = 100_000
+T = TypeVar("T")
 
 
 class Timeline:
@@ -70,23 +72,23 @@ class Timeline:
         """
         raw_events: list[Noted] = []
         for events in list(self._events.values()):
-            raw_events += _newer(events, since)
+            raw_events += _newest(events, lambda event: event[3] > since)
         values = [
             Value(name, unit, (time_ns - since) / 1e9, value, series)
-            for name, unit, time_ns, value, series in list(self._values)
-            if time_ns >= since
+            for name, unit, time_ns, value, series in reversed(
+                _newest(self._values, lambda noted: noted[2] >= since)
+            )
         ]
         return HostTrace(raw_events, values, self._dropped, since)
 
 
-def _newer(events: deque[Noted], since: int) -> list[Noted]:
-    """Return the events that ended after the time `since`, from the newest to the oldest."""
-    # The events of a channel are ordered by their ends. So reading backwards can stop at the first
-    # old event, which saves time in a long session with many old events.
+def _newest(items: deque[T], is_new: Callable[[T], bool]) -> list[T]:
+    """Return the new items of a deque that is ordered by time, from the newest to the oldest."""
+    # Reading backwards stops at the first old item. A long session has many more old items.
     try:
-        return list(takewhile(lambda event: event[3] > since, reversed(events)))
-    except RuntimeError:  # Another thread added an event meanwhile.
-        return list(takewhile(lambda event: event[3] > since, reversed(list(events))))
+        return list(takewhile(is_new, reversed(items)))
+    except RuntimeError:  # Another thread added an item meanwhile.
+        return list(takewhile(is_new, reversed(list(items))))
 
 
 TIMELINE = Timeline()

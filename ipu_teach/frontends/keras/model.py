@@ -299,15 +299,14 @@ class Model(Compiled):
         An incomplete last batch of arrays is filled with zeros, whose outputs are discarded.
         """
         feed = data.feed_of(x, None, None, self.names, size=batch_size)
-        count = feed.samples
+        count = None
         if isinstance(feed, ArrayFeed):
+            count = feed.samples
             feed = ArrayFeed(_padded(feed.batch, feed.size), feed.size, False)
         steps = self._steps_of(PREDICT, feed, steps)
         outputs = [o for o, _ in self._outputs(PREDICT, feed.epoch(), steps, PREDICT, verbose)]
         results = [
-            np.concatenate([array[0] for array in arrays])[
-                : count if isinstance(feed, ArrayFeed) else None
-            ]
+            np.concatenate([array[0] for array in arrays])[:count]
             for arrays in zip(*(output.values() for output in outputs), strict=True)
         ]
         return results[0] if len(results) == 1 else results
