@@ -65,7 +65,7 @@ def test_an_export_has_both_themes_a_heading_and_links_that_work(
 ) -> None:
     target = saved(name, tmp_path)
     papers = set()
-    for scheme, width in (("light", 1280), ("dark", 480)):
+    for scheme, width in (("light", 1280), ("dark", 480), ("dark", 380)):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         page.goto(target.as_uri())
